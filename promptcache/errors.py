@@ -1,0 +1,112 @@
+"""Every error that a user's input can cause, in one tree.
+
+    PromptCacheError
+    ├── PMLError                  a fault in a schema or a prompt
+    │   ├── PMLSyntaxError        not well-formed XML, or XML that PML refuses
+    │   ├── SchemaError           well-formed, but not a schema by PML's rules
+    │   └── PromptError           a prompt that its schema does not allow
+    ├── LayoutError               tokens that find no position
+    ├── TurnError                 turns that the model's chat template refuses or changes
+    ├── ModelError
+    │   ├── ModelNotFoundError    nothing could be loaded under that name
+    │   └── UnsupportedModelError a model whose states cannot be reused rightly
+    ├── RequestError              an argument of a call that cannot be served
+    └── StoreError                a store that cannot be used
+"""
+
+from __future__ import annotations
+
+from promptcache.source import Span
+
+
+class PromptCacheError(Exception):
+    """The root of the tree: what is wrong, where, and what to do about it.
+
+    `others` holds further faults of the same text, found in the same pass; `check` prints them all.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        hint: str | None = None,
+        span: Span | None = None,
+        others: tuple[PromptCacheError, ...] = (),
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.span = span
+        self.others = others
+
+    @property
+    def file(self) -> str | None:
+        """The name of the faulty source."""
+        return self.span.source.name if self.span else None
+
+    @property
+    def line(self) -> int | None:
+        """The line of the fault, from 1."""
+        return self.span.line if self.span else None
+
+    @property
+    def column(self) -> int | None:
+        """The column of the fault, from 1."""
+        return self.span.column if self.span else None
+
+    def summary(self) -> str:
+        """`file:line:col: message` on one line."""
+        return f"{self.span}: {self.message}" if self.span else self.message
+
+    def __str__(self) -> str:
+        parts = [self.summary()]
+        if self.span and (text := self.span.source.line(self.span.line)):
+            indent = "".join("\t" if c == "\t" else " " for c in text[: self.span.column - 1])
+            parts += [f"  {text}", f"  {indent}^"]
+        if self.hint:
+            parts.append(f"hint: {self.hint}")
+        return "\n".join(parts)
+
+
+class PMLError(PromptCacheError):
+    """A fault in a schema or a prompt."""
+
+
+class PMLSyntaxError(PMLError):
+    """Not well-formed XML, or XML that PML refuses (a DOCTYPE, a namespace, an unknown element)."""
+
+
+class SchemaError(PMLError):
+    """Well-formed, but not a schema by PML's rules."""
+
+
+class PromptError(PMLError):
+    """A prompt that its schema does not allow."""
+
+
+class LayoutError(PromptCacheError):
+    """Tokens that find no position."""
+
+
+class TurnError(PromptCacheError):
+    """Turns that the model's chat template refuses or changes."""
+
+
+class ModelError(PromptCacheError):
+    """A model that cannot be used."""
+
+
+class ModelNotFoundError(ModelError):
+    """Nothing could be loaded under that name; the message lists what was tried."""
+
+
+class UnsupportedModelError(ModelError):
+    """A model whose states cannot be reused rightly; the message says why."""
+
+
+class RequestError(PromptCacheError, ValueError):
+    """An argument of a call that cannot be served."""
+
+
+class StoreError(PromptCacheError):
+    """A store that cannot be used."""
