@@ -30,14 +30,19 @@ class Tokenizer(Protocol):
         """Whether the tokenizer has a chat template."""
 
     @property
+    def special_ids(self) -> frozenset[int]:
+        """Ids that only the template and the engine write, never a user's text."""
+
+    @property
     def eos_ids(self) -> frozenset[int]:
         """Tokens that end a reply as far as tokenizer and template say."""
 
     def encode(self, text: str, *, behind: int | None, start: bool) -> tuple[int, ...]:
         """Ids of a run of text, special tokens off: what looks like a special token stays text.
 
-        `start`: the run opens the prompt (only BOS may stand before it). `behind`: the special token directly before
-        it, or None when text is. They decide whether the tokenizer's dummy space is put in front.
+        `start`: the run opens the prompt, nothing or a BOS that the tokenizer itself would add stands before it (behind
+        a BOS that the template wrote it is False). `behind`: the special token directly before it, or None when text
+        is. They decide whether the tokenizer's dummy space is put in front.
         """
 
     def split(self, rendered: str) -> tuple[Piece, ...]:
