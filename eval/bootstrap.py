@@ -51,7 +51,8 @@ def reduction(
 ) -> Interval:
     """The share of mean(first) that is gone in mean(second): 1 - mean(second) / mean(first).
 
-    1 is all of it, 0 none, below 0 more than before; not a number where the first mean is 0.
+    1 is all of it, 0 none, below 0 more than before; not a number where the first mean is 0, and such draws are left
+    out of the interval.
     """
     return _interval([first, second], _gone, seed, resamples, level)
 
@@ -78,5 +79,6 @@ def _interval(
     means = [values[:, draw.integers(records, size=records)].mean(axis=1) for _ in range(resamples)]
     spread = statistic(np.array(means).T)
     tail = (1 - level) / 2
-    low, high = np.quantile(spread, [tail, 1 - tail])
+    spread = spread[~np.isnan(spread)]
+    low, high = np.quantile(spread, [tail, 1 - tail]) if spread.size else (np.nan, np.nan)
     return Interval(float(statistic(values.mean(axis=1))), float(low), float(high))

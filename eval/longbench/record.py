@@ -57,7 +57,9 @@ class _Place:
 def _parse(line: bytes, index: int, place: _Place) -> Record:
     try:
         fields = json.loads(line.decode("utf-8"))
-    except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
+        # JSON can spell half of a surrogate pair, which is no text that a tokenizer could take.
+        json.dumps(fields, ensure_ascii=False).encode("utf-8")
+    except (UnicodeError, json.JSONDecodeError, RecursionError) as error:
         raise place.error(f"not a line of JSON in UTF-8: {error}") from error
     if not isinstance(fields, dict):
         raise place.error(f"a JSON {type(fields).__name__} where a record should be")

@@ -52,6 +52,7 @@ def truncate(
         ends = _Ends(parts.context, encode, decode)
         start, kept = len(parts.before), limit - frame
     else:
+        frame = 0
         ends = _Ends(parts.text, encode, decode)
         start, kept = 0, max(limit, 0) // 2 * 2
     while kept > 0:
@@ -60,10 +61,11 @@ def truncate(
             kept = min(kept, len(ends.ids)) - 1
             continue
         shorter = parts.without(start + low, start + high)
-        if (excess := count(shorter) - limit) <= 0:
+        taken = count(shorter) - frame
+        if taken <= limit - frame:
             return shorter
         # Both ends side by side can take more tokens than they took apart.
-        kept -= excess
+        kept = min(kept - 1, kept * (limit - frame) // taken)
     return parts.without(start, start + len(ends.text))
 
 
