@@ -1,0 +1,34 @@
+"""One segment's keys and values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class KVBlock:
+    """`keys[layer]` and `values[layer]` are [num_kv_heads, seq_len, head_dim], each contiguous or a view of an arena,
+    exactly as long as the segment. Head counts and dims may differ between layers.
+
+    A block is read-only from the moment it exists: nobody writes to its tensors, in the store or in a request.
+    """
+
+    keys: tuple[torch.Tensor, ...]
+    values: tuple[torch.Tensor, ...]
+
+    @property
+    def num_layers(self) -> int:
+        """Layers."""
+        return len(self.keys)
+
+    @property
+    def seq_len(self) -> int:
+        """Tokens."""
+        return int(self.keys[0].shape[-2]) if self.keys else 0
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of its tensors."""
+        return sum(tensor.numel() * tensor.element_size() for tensor in (*self.keys, *self.values))

@@ -1,0 +1,99 @@
+"""What is in view while a module is encoded: the contract, and the encodings by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from promptcache.errors import RequestError
+from promptcache.layout.key import KeyContext, SegmentKey
+from promptcache.layout.tree import ModuleNode, SchemaTree, SegmentNode
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A stored run of token ids at consecutive positions from `start`, the position it was encoded at.
+
+    `owner` is the path of its module (empty for the schema's own text). Its states are the slice
+    `[offset, offset + length)` of the pass number `encoding_pass`; what it saw are that pass's tokens before `offset`.
+    """
+
+    key: SegmentKey
+    ids: tuple[int, ...]
+    start: int
+    owner: str
+    encoding_pass: int
+    offset: int
+
+    @property
+    def length(self) -> int:
+        """Tokens."""
+        return len(self.ids)
+
+    @property
+    def end(self) -> int:
+        """The position behind its last token."""
+        return self.start + len(self.ids)
+
+
+@dataclass(frozen=True)
+class EncodingPass:
+    """One causal forward pass: token ids and their positions, ascending. Tokens that belong to no segment of the pass
+    (a parameter's placeholder, a BOS in view) are seen and not stored."""
+
+    ids: tuple[int, ...]
+    positions: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where a policy put the items of a tree, for encodings: start positions by segment index and by
+    (module path, parameter name)."""
+
+    segments: Mapping[int, int]
+    parameters: Mapping[tuple[str, str], int]
+    relocatable: bool
+
+
+Encoding = Callable[[SchemaTree, Placed, int | None, KeyContext], "Encoded"]
+"""(tree, places, BOS id, key context) -> passes and segments."""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """The passes of a schema and its segments by their node's index."""
+
+    passes: tuple[EncodingPass, ...]
+    segments: Mapping[int, Segment]
+
+
+def pass_of(
+    number: int,
+    runs: list[tuple[int, tuple[int, ...], tuple[ModuleNode, SegmentNode] | None]],
+    relocatable: bool,
+    context: KeyContext,
+) -> tuple[EncodingPass, dict[int, Segment]]:
+    """A pass over runs of (start, ids, owner and segment that they are, or None for tokens only seen)."""
+    runs = sorted((run for run in runs if run[1]), key=lambda run: run[0])
+    ids: list[int] = []
+    positions: list[int] = []
+    segments: dict[int, Segment] = {}
+    for start, run, owner in runs:
+        if owner is not None:
+            module, node = owner
+            saw = [(position - start, token) for position, token in zip(positions, ids, strict=True)]
+            key = context.key(run, saw=saw, start=None if relocatable else start)
+            segments[node.index] = Segment(key, run, start, module.path, number, len(ids))
+        ids += run
+        positions += range(start, start + len(run))
+    return EncodingPass(tuple(ids), tuple(positions)), segments
+
+
+def encoding(name: str) -> Encoding:
+    """The encoding of that name. Raises RequestError for an unknown one."""
+    from promptcache.layout.isolated import isolated
+
+    known: dict[str, Encoding] = {"isolated": isolated}
+    if name not in known:
+        raise RequestError(f"unknown encoding {name!r}", hint=f"known are: {', '.join(sorted(known))}")
+    return known[name]

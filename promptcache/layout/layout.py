@@ -1,0 +1,48 @@
+"""A schema laid out: its tokens, their positions, and the passes that encode them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from promptcache.layout.encoding import EncodingPass, Segment
+from promptcache.layout.tree import ModuleNode, SchemaTree
+from promptcache.pml import Note, Schema
+
+
+@dataclass(frozen=True)
+class SchemaLayout:
+    """`starts` maps a module's path to its first position, `parameters` a (path, name) to its first slot; `segments`
+    holds the stored segments by node index, `fresh_starts` the start of segments computed anew in each request
+    (`cache="false"`). `num_positions` is what the whole schema spans.
+
+    In the reserved policy positions are those of every prompt; in the compact one those of the encoding pass.
+    """
+
+    schema: Schema
+    tree: SchemaTree
+    policy: str
+    encoding: str
+    passes: tuple[EncodingPass, ...]
+    segments: Mapping[int, Segment]
+    fresh_starts: Mapping[int, int]
+    starts: Mapping[str, int]
+    parameters: Mapping[tuple[str, str], int]
+    num_positions: int
+    notes: tuple[Note, ...] = field(default=(), compare=False)
+
+    @cached_property
+    def num_tokens(self) -> int:
+        """Tokens whose states are stored."""
+        return sum(segment.length for segment in self.segments.values())
+
+    @cached_property
+    def modules(self) -> dict[str, ModuleNode]:
+        """The modules of the schema by path, itself under the empty one."""
+        return {module.path: module for module in self.tree.root.walk()}
+
+    @property
+    def name(self) -> str:
+        """The schema's name."""
+        return self.schema.name

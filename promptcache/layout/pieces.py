@@ -1,0 +1,47 @@
+"""Special tokens and runs of text to ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from promptcache.layout.tokenizer import Piece, Tokenizer
+
+
+def join(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
+    """Neighbouring runs of text become one run, empty ones vanish: a run is tokenized as a whole."""
+    joined: list[Piece] = []
+    for piece in pieces:
+        if piece == "":
+            continue
+        last = joined[-1] if joined else None
+        if isinstance(piece, str) and isinstance(last, str):
+            joined[-1] = last + piece
+        else:
+            joined.append(piece)
+    return tuple(joined)
+
+
+def encode(tokenizer: Tokenizer, pieces: Sequence[Piece], *, before: int | None, start: bool) -> tuple[int, ...]:
+    """Ids of joined pieces. `before`: the special token directly in front of them, if one is; `start`: they open
+    the prompt (at most BOS stands in front)."""
+    ids: list[int] = []
+    behind = before
+    for piece in pieces:
+        if isinstance(piece, int):
+            ids.append(piece)
+            start = start and piece == tokenizer.bos_id
+            behind = piece
+        else:
+            ids += tokenizer.encode(piece, behind=behind, start=start)
+            start, behind = False, None
+    return tuple(ids)
+
+
+def without_bos(pieces: tuple[Piece, ...], bos_id: int | None) -> tuple[Piece, ...]:
+    """The pieces without a BOS at their front: it opens the prompt, whoever wrote it."""
+    return pieces[1:] if pieces and bos_id is not None and pieces[0] == bos_id else pieces
+
+
+def trailing_special(pieces: Sequence[Piece]) -> int | None:
+    """The special token that the pieces end in, if they do."""
+    return pieces[-1] if pieces and isinstance(pieces[-1], int) else None

@@ -1,0 +1,107 @@
+"""One request's tokens: which come from the store, which are computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain
+from typing import Literal
+
+from promptcache.layout.encoding import EncodingPass, Segment
+
+Kind = Literal["reused", "fresh", "repaired"]
+
+
+@dataclass(frozen=True)
+class Run:
+    """Tokens at the positions `[start, start + length)`, all of one kind.
+
+    `segment` is the stored segment that they belong to (reused, repaired), `offset` the first of them within it.
+    """
+
+    start: int
+    ids: tuple[int, ...]
+    kind: Kind
+    segment: Segment | None = None
+    offset: int = 0
+
+    @property
+    def length(self) -> int:
+        """Tokens."""
+        return len(self.ids)
+
+    @property
+    def end(self) -> int:
+        """The position behind its last token."""
+        return self.start + len(self.ids)
+
+
+@dataclass(frozen=True)
+class RequestPlan:
+    """A prompt's runs by position. No two overlap, none is empty, and the last one is computed.
+
+    `exact`: every reused state is what a full prefill of these ids at these positions would have computed.
+    """
+
+    schema: str | None
+    runs: tuple[Run, ...]
+    exact: bool
+    layout: str
+    encoding: str
+
+    @cached_property
+    def token_ids(self) -> tuple[int, ...]:
+        """The whole prompt in position order."""
+        return tuple(chain.from_iterable(run.ids for run in self.runs))
+
+    @cached_property
+    def position_ids(self) -> tuple[int, ...]:
+        """The position of each token."""
+        return tuple(chain.from_iterable(range(run.start, run.end) for run in self.runs))
+
+    def count(self, kind: Kind) -> int:
+        """Tokens of that kind."""
+        return sum(run.length for run in self.runs if run.kind == kind)
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens of the whole prompt."""
+        return sum(run.length for run in self.runs)
+
+    def without_reuse(self) -> RequestPlan:
+        """The same ids at the same positions, all computed: the baseline."""
+        runs = tuple(Run(run.start, run.ids, "fresh") for run in self.runs)
+        return RequestPlan(self.schema, runs, True, self.layout, self.encoding)
+
+
+def finish_runs(runs: Iterable[Run]) -> tuple[Run, ...]:
+    """Runs sorted by position, empty ones gone, and the last token computed: when it is stored its state is there,
+    but not the hidden state that predicts the next one, so it is repaired."""
+    ordered = sorted((run for run in runs if run.ids), key=lambda run: run.start)
+    for left, right in zip(ordered, ordered[1:], strict=False):
+        assert left.end <= right.start, "two runs at one position"
+    if ordered and ordered[-1].kind == "reused":
+        last = ordered.pop()
+        head = Run(last.start, last.ids[:-1], "reused", last.segment, last.offset)
+        tail = Run(last.end - 1, last.ids[-1:], "repaired", last.segment, last.offset + last.length - 1)
+        ordered += [head, tail] if head.ids else [tail]
+    return tuple(ordered)
+
+
+def is_exact(runs: tuple[Run, ...], passes: tuple[EncodingPass, ...]) -> bool:
+    """Whether each reused run saw exactly the tokens that stand before it in this prompt."""
+    before = 0
+    for number, run in enumerate(runs):
+        if run.kind == "reused":
+            assert run.segment is not None
+            seen = run.segment.offset + run.offset
+            if seen != before:
+                return False
+            made = passes[run.segment.encoding_pass]
+            ids = tuple(chain.from_iterable(r.ids for r in runs[:number]))
+            places = tuple(chain.from_iterable(range(r.start, r.end) for r in runs[:number]))
+            if made.ids[:seen] != ids or made.positions[:seen] != places:
+                return False
+        before += run.length
+    return True

@@ -1,0 +1,93 @@
+"""Policy `reserved`: every element has the range of positions that the schema fixes (the paper, section 3.3)."""
+
+from __future__ import annotations
+
+from promptcache.errors import LayoutError
+from promptcache.layout.encoding import Placed, encoding as find_encoding
+from promptcache.layout.key import KeyContext
+from promptcache.layout.layout import SchemaLayout
+from promptcache.layout.plan import RequestPlan
+from promptcache.layout.reserved_prompt import place
+from promptcache.layout.tokenize import tokenize
+from promptcache.layout.tokenizer import Tokenizer
+from promptcache.layout.tree import ModuleNode, ParameterNode, SchemaTree, SegmentNode
+from promptcache.pml import BoundPrompt, Schema
+
+
+class Reserved:
+    """A module starts where the tokens before it end, counted with every earlier module, the longest member of every
+    earlier union and every parameter's full length."""
+
+    name = "reserved"
+
+    def lay_out(
+        self, schema: Schema, tokenizer: Tokenizer, *, encoding: str, context: KeyContext, max_positions: int | None
+    ) -> SchemaLayout:
+        """See LayoutPolicy."""
+        tree = tokenize(schema, tokenizer)
+        places = _Places()
+        end = places.walk(tree.root, 0)
+        if max_positions is not None and end > max_positions:
+            raise _too_long(tree, places, end, max_positions)
+        placed = Placed(places.segments, places.parameters, relocatable=False)
+        encoded = find_encoding(encoding)(tree, placed, tokenizer.bos_id, context)
+        stored = encoded.segments
+        return SchemaLayout(
+            schema=schema,
+            tree=tree,
+            policy=self.name,
+            encoding=encoding,
+            passes=encoded.passes,
+            segments=stored,
+            fresh_starts={index: start for index, start in places.segments.items() if index not in stored},
+            starts=places.modules,
+            parameters=places.parameters,
+            num_positions=end,
+            notes=(*schema.notes, *tree.notes),
+        )
+
+    def plan(
+        self, layout: SchemaLayout, prompt: BoundPrompt, tokenizer: Tokenizer, *, max_positions: int | None
+    ) -> RequestPlan:
+        """See LayoutPolicy."""
+        return place(layout, prompt, tokenizer, max_positions)
+
+
+class _Places:
+    """Start positions, collected in one walk."""
+
+    def __init__(self) -> None:
+        self.segments: dict[int, int] = {}
+        self.parameters: dict[tuple[str, str], int] = {}
+        self.modules: dict[str, int] = {}
+
+    def walk(self, module: ModuleNode, start: int) -> int:
+        self.modules[module.path] = position = start
+        for item in module.items:
+            if isinstance(item, SegmentNode):
+                self.segments[item.index] = position
+            elif isinstance(item, ParameterNode):
+                self.parameters[module.path, item.name] = position
+            else:
+                for member in (item,) if isinstance(item, ModuleNode) else item.members:
+                    self.walk(member, position)
+            position += item.length
+        return position
+
+
+def _too_long(tree: SchemaTree, places: _Places, end: int, limit: int) -> LayoutError:
+    crossing = tree.root
+    for module in tree.root.walk():
+        if places.modules[module.path] + module.length > limit:
+            crossing = module
+            if not any(places.modules[m.path] + m.length > limit for m in module.children()):
+                break
+    what = f"module {crossing.path!r}" if crossing.path else "the schema's own text"
+    start = places.modules[crossing.path]
+    return LayoutError(
+        f"schema {tree.name!r} spans {end} positions and the model has {limit}; "
+        f"{what} crosses the limit (positions {start} to {start + crossing.length - 1})",
+        hint="put modules that exclude each other into a <union>, or load the schema with layout='compact', "
+        "where only the prompt must fit",
+        span=crossing.span,
+    )

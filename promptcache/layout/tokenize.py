@@ -1,0 +1,157 @@
+"""A schema's text to token ids: segments cut where a prompt can take one part without the other."""
+
+from __future__ import annotations
+
+from promptcache.errors import SchemaError
+from promptcache.layout.pieces import encode, join, trailing_special, without_bos
+from promptcache.layout.schema_turns import SchemaTurn, schema_turns
+from promptcache.layout.tokenizer import Piece, Tokenizer
+from promptcache.layout.tree import Item, ModuleNode, ParameterNode, SchemaTree, SegmentNode, UnionNode
+from promptcache.pml import Module, Node, Note, Parameter, Schema, Text, Turn, Union
+from promptcache.source import Span
+
+
+def tokenize(schema: Schema, tokenizer: Tokenizer) -> SchemaTree:
+    """The schema as token ids.
+
+    Raises SchemaError where a parameter's default is longer than the parameter, or turns find no template.
+    """
+    turns = schema_turns(schema, tokenizer)
+    last = schema.children[-1] if schema.children else None
+    open_turn = isinstance(last, Turn) and last.role == "user"
+    walk = _Walk(tokenizer, turns, last if open_turn else None)
+    root = walk.module("", schema.children, cache=True, span=schema.span, bos=True)
+    return SchemaTree(
+        name=schema.name,
+        root=root,
+        markers=tuple(turn.markers for turn in turns),
+        open_turn=open_turn,
+        notes=tuple(walk.notes),
+    )
+
+
+class _Walk:
+    """One pass over a schema in document order."""
+
+    def __init__(self, tokenizer: Tokenizer, turns: tuple[SchemaTurn, ...], open_turn: Node | None) -> None:
+        self.tokenizer = tokenizer
+        self.turns = iter(turns)
+        self.open_turn = open_turn
+        self.segments = 0
+        self.start = True  # nothing but BOS stands before
+        self.before: int | None = None  # the special token directly before
+        self.notes: list[Note] = []
+
+    def module(
+        self, path: str, children: tuple[Node, ...], *, cache: bool, span: Span | None, bos: bool = False
+    ) -> ModuleNode:
+        owner = _Owner(self, path)
+        if bos and self.tokenizer.bos_id is not None:
+            owner.add(self.tokenizer.bos_id, None)
+        owner.walk(children)
+        owner.flush()
+        return ModuleNode(path, tuple(owner.items), cache, span)
+
+    def segment(self, pieces: tuple[Piece, ...], span: Span | None) -> SegmentNode | None:
+        ids = encode(self.tokenizer, pieces, before=self.before, start=self.start)
+        if not ids:
+            return None
+        if any(piece != self.tokenizer.bos_id for piece in pieces):
+            self.start = False
+        self.before = trailing_special(pieces)
+        self.segments += 1
+        return SegmentNode(self.segments - 1, ids, pieces, span)
+
+    def parameter(self, node: Parameter) -> ParameterNode:
+        def ids(text: str) -> tuple[int, ...]:
+            return encode(self.tokenizer, join([" " * node.space + text]), before=self.before, start=self.start)
+
+        if node.default and len(ids(node.default)) > node.length:
+            raise SchemaError(
+                f"the default of parameter {node.name!r} takes {len(ids(node.default))} tokens, "
+                f"and its length allows {node.length}",
+                hint=f"shorten the default or set length to {len(ids(node.default))}",
+                span=node.span,
+            )
+        scaffold = ids(node.scaffold) if node.scaffold else ()
+        if len(scaffold) > node.length:
+            self.notes.append(
+                Note(
+                    f"the scaffold of parameter {node.name!r} takes {len(scaffold)} tokens and is cut to {node.length}",
+                    node.span,
+                )
+            )
+        padding = (self.tokenizer.placeholder_id,) * (node.length - len(scaffold))
+        start, before, self.start, self.before = self.start, self.before, False, None
+        return ParameterNode(
+            node.name, node.length, (scaffold + padding)[: node.length], node.space, before, start, node.span
+        )
+
+    def union(self, node: Union, path: str) -> UnionNode:
+        place = (self.start, self.before)
+        members = []
+        for member in node.modules():
+            self.start, self.before = place
+            members.append(self.nested(member, path))
+        union = UnionNode(tuple(members), node.scaffold, node.span)
+        self.start, self.before = (False, None) if union.length else place
+        return union
+
+    def nested(self, node: Module, path: str) -> ModuleNode:
+        inner = f"{path}/{node.name}" if path else node.name
+        return self.module(inner, node.children, cache=node.cache, span=node.span)
+
+
+class _Owner:
+    """The items of one module, collected while its children are walked."""
+
+    def __init__(self, walk: _Walk, path: str) -> None:
+        self.state = walk
+        self.path = path
+        self.items: list[Item] = []
+        self.pieces: list[Piece] = []
+        self.span: Span | None = None
+
+    def add(self, piece: Piece, span: Span | None) -> None:
+        self.span = self.span or span
+        self.pieces.append(piece)
+
+    def flush(self) -> None:
+        if segment := self.state.segment(join(self.pieces), self.span):
+            self.items.append(segment)
+        self.pieces, self.span = [], None
+
+    def walk(self, nodes: tuple[Node, ...]) -> None:
+        for node in nodes:
+            if isinstance(node, Text):
+                self.add(node.text, node.span)
+            elif isinstance(node, Turn):
+                self.turn(node)
+            else:
+                self.flush()
+                if isinstance(node, Parameter):
+                    self.items.append(self.state.parameter(node))
+                elif isinstance(node, Union):
+                    self.items.append(self.state.union(node, self.path))
+                else:
+                    self.items.append(self.state.nested(node, self.path))
+
+    def turn(self, node: Turn) -> None:
+        laid = next(self.state.turns)
+        opening = self.state.tokenizer.split(laid.markers.open)
+        for piece in without_bos(opening, self.state.tokenizer.bos_id) if laid.first else opening:
+            self.add(piece, node.span)
+        self.walk(stripped(node.children) if laid.strips else node.children)
+        if node is not self.state.open_turn:
+            for piece in self.state.tokenizer.split(laid.markers.close):
+                self.add(piece, node.span)
+
+
+def stripped(children: tuple[Node, ...]) -> tuple[Node, ...]:
+    """A turn's children without the white space that a stripping template would drop at its edges."""
+    nodes = list(children)
+    if nodes and isinstance(nodes[0], Text):
+        nodes[0] = Text(nodes[0].text.lstrip(), nodes[0].span)
+    if nodes and isinstance(nodes[-1], Text):
+        nodes[-1] = Text(nodes[-1].text.rstrip(), nodes[-1].span)
+    return tuple(nodes)

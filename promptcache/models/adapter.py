@@ -1,0 +1,120 @@
+"""Our view of a causal language model: what the runtime asks of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import torch
+from transformers import PreTrainedModel
+
+from promptcache.errors import RequestError, UnsupportedModelError
+from promptcache.kv.mask import visibility_mask
+from promptcache.models.cache import BufferCache
+from promptcache.models.fingerprint import model_fingerprint
+
+
+class ModelAdapter:
+    """Runs a stock transformers model over token ids at given positions.
+
+    It never changes the model. Raises UnsupportedModelError for models whose states cannot be cut into modules.
+    """
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.model = model
+        config = model.config.get_text_config()
+        if getattr(model.config, "is_encoder_decoder", False):
+            raise UnsupportedModelError(
+                f"{type(model).__name__} is an encoder-decoder; its decoder's states depend on the encoder's input",
+                hint="use a decoder-only model",
+            )
+        self.num_layers = int(config.num_hidden_layers)
+        self.max_positions: int | None = getattr(config, "max_position_embeddings", None)
+        self.vocab_size = int(config.vocab_size)
+
+    @property
+    def device(self) -> torch.device:
+        """Where token ids go."""
+        return self.model.get_input_embeddings().weight.device  # type: ignore[union-attr, return-value]
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of the model's weights, and so of its keys and values."""
+        return self.model.dtype
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Identity of weights and configuration."""
+        return model_fingerprint(self.model)
+
+    @cached_property
+    def _layers(self) -> tuple[list[tuple[int, int, int]], list[torch.device]]:
+        """(num_kv_heads, key dim, value dim) and device of each layer's states, as one token's pass produces them."""
+        with torch.no_grad():
+            token = torch.zeros((1, 1), dtype=torch.long, device=self.device)
+            states = self.model(input_ids=token, use_cache=True).cache
+        layers = [layer for layer in states.layers if getattr(layer, "keys", None) is not None]
+        if len(layers) != self.num_layers:
+            raise UnsupportedModelError(
+                f"{type(self.model).__name__}: {self.num_layers - len(layers)} of its {self.num_layers} layers keep no "
+                "keys and values of their own (recurrent, or shared with another layer)",
+                hint="use a model in which every layer is attention with its own keys and values",
+            )
+        shapes = [(layer.keys.shape[1], layer.keys.shape[3], layer.values.shape[3]) for layer in layers]
+        return shapes, [layer.keys.device for layer in layers]
+
+    @cached_property
+    def bytes_per_token(self) -> int:
+        """Bytes that one token's keys and values take over all layers."""
+        size = torch.empty((), dtype=self.dtype).element_size()
+        return sum(heads * (key_dim + value_dim) for heads, key_dim, value_dim in self._layers[0]) * size
+
+    @cached_property
+    def eos_ids(self) -> frozenset[int]:
+        """Tokens that end a reply, by generation config and config."""
+        found: set[int] = set()
+        for config in (self.model.generation_config, self.model.config):
+            ids = getattr(config, "eos_token_id", None)
+            found |= set(ids) if isinstance(ids, list | tuple) else set() if ids is None else {int(ids)}
+        return frozenset(found)
+
+    def new_cache(self, capacity: int) -> BufferCache:
+        """An empty cache with room for `capacity` tokens."""
+        shapes, devices = self._layers
+        return BufferCache(shapes, capacity, self.dtype, devices)
+
+    def forward(
+        self,
+        ids: Sequence[int],
+        positions: Sequence[int],
+        cache: BufferCache,
+        key_positions: torch.Tensor | None,
+        *,
+        last_only: bool = True,
+    ) -> torch.Tensor:
+        """Logits, float32 [1 or len(ids), vocab_size], of tokens at ascending positions; their states join the cache.
+
+        `key_positions` (int64, one for each slot after the update) gives the mask. None means that the cache is empty
+        and the tokens see each other in order: the model's own causal path, as fast as the stock model. transformers
+        reads gaps in positions as packed sequences only where it has no cache, and here it always has one.
+        """
+        if self.model.training:
+            raise RequestError(
+                "the model is in training mode, where dropout would enter stored states", hint="call model.eval()"
+            )
+        with torch.no_grad():
+            places = torch.tensor(positions, dtype=torch.long, device=self.device)
+            mask = None
+            if key_positions is None:
+                assert cache.get_seq_length() == 0, "only an empty cache goes without a mask"
+            else:
+                mask = visibility_mask(places, key_positions, self.dtype)
+            output = self.model(
+                input_ids=torch.tensor([ids], dtype=torch.long, device=self.device),
+                position_ids=places[None],
+                attention_mask=mask,
+                cache=cache,
+                use_cache=True,
+                logits_to_keep=1 if last_only else 0,
+            )
+            return output.logits[0].float()  # type: ignore[no-any-return]

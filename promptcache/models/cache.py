@@ -1,0 +1,94 @@
+"""The one file that knows transformers' cache API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from transformers import Cache
+from transformers.cache_utils import CacheLayerMixin
+
+
+class BufferLayer(CacheLayerMixin):
+    """One layer's keys and values in a preallocated buffer, [1, num_kv_heads, capacity, head_dim].
+
+    Slots fill from the front. `update` writes behind what is there, in place, and returns views of the filled part; a
+    buffer that is full doubles.
+    """
+
+    is_sliding = False
+
+    def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
+        super().__init__()
+        self.keys, self.values = keys, values
+        self.length = 0
+        self.is_initialized = True
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Nothing to do: the buffers are there from the start."""
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Appends [1, num_kv_heads, new, head_dim] and returns all filled slots."""
+        assert self.keys is not None and self.values is not None
+        end = self.length + key_states.shape[-2]
+        if end > self.keys.shape[-2]:
+            self._grow(max(end, 2 * int(self.keys.shape[-2])))
+        self.keys[:, :, self.length : end] = key_states
+        self.values[:, :, self.length : end] = value_states
+        self.length = end
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+    def _grow(self, capacity: int) -> None:
+        assert self.keys is not None and self.values is not None
+        for name, old in (("keys", self.keys), ("values", self.values)):
+            new = old.new_empty((*old.shape[:2], capacity, old.shape[-1]))
+            new[:, :, : self.length] = old[:, :, : self.length]
+            setattr(self, name, new)
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """(keys after the update, offset of the first)."""
+        return self.length + query_length, 0
+
+    def get_seq_length(self) -> int:
+        """Filled slots."""
+        return self.length
+
+    def get_max_length(self) -> int:
+        """No maximum."""
+        return -1
+
+
+class BufferCache(Cache):
+    """One request's cache: a `BufferLayer` for each layer of the model."""
+
+    layers: list[BufferLayer]
+
+    def __init__(
+        self, shapes: list[tuple[int, int, int]], capacity: int, dtype: torch.dtype, devices: list[Any]
+    ) -> None:
+        """`shapes[layer]` is (num_kv_heads, key head_dim, value head_dim)."""
+        super().__init__(
+            layers=[
+                BufferLayer(
+                    torch.empty((1, heads, capacity, key_dim), dtype=dtype, device=device),
+                    torch.empty((1, heads, capacity, value_dim), dtype=dtype, device=device),
+                )
+                for (heads, key_dim, value_dim), device in zip(shapes, devices, strict=True)
+            ]
+        )
+
+    def append(self, keys: tuple[torch.Tensor, ...], values: tuple[torch.Tensor, ...]) -> None:
+        """Copies one block's states, [num_kv_heads, seq_len, head_dim] a layer, behind what is there."""
+        for layer, key, value in zip(self.layers, keys, values, strict=True):
+            layer.update(key[None], value[None])
+
+    def read(self, start: int, end: int) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
+        """Own copies of the slots `[start, end)`: keys and values, [num_kv_heads, end - start, head_dim] a layer."""
+        keys, values = [], []
+        for layer in self.layers:
+            assert layer.keys is not None and layer.values is not None and end <= layer.length
+            keys.append(layer.keys[0, :, start:end].clone(memory_format=torch.contiguous_format))
+            values.append(layer.values[0, :, start:end].clone(memory_format=torch.contiguous_format))
+        return tuple(keys), tuple(values)

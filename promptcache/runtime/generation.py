@@ -1,0 +1,138 @@
+"""One request from its plan to its completion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from promptcache.errors import RequestError
+from promptcache.kv.block import KVBlock
+from promptcache.layout.key import SegmentKey
+from promptcache.layout.layout import SchemaLayout
+from promptcache.layout.plan import RequestPlan
+from promptcache.layout.tokenizer import Tokenizer
+from promptcache.models.sampling import Sampler
+from promptcache.runtime.assembled import AssembledCache
+from promptcache.runtime.completion import Completion, FinishReason, Usage
+from promptcache.runtime.encoder import ModuleEncoder
+from promptcache.runtime.text_stream import TextStream
+from promptcache.runtime.timing import Stopwatch, Timings
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A request that is ready to run. `layout` is that of its schema, None for a plain prompt."""
+
+    plan: RequestPlan
+    layout: SchemaLayout | None
+
+
+def assemble(encoder: ModuleEncoder, planned: Planned, room: int) -> tuple[AssembledCache, int]:
+    """The request's attention state, and the tokens of encoding passes that it had to wait for."""
+    if not planned.plan.runs:
+        raise RequestError("the prompt has no tokens", hint="import a module or add text")
+    blocks: Mapping[SegmentKey, KVBlock] = {}
+    encoded = 0
+    if planned.layout is not None:
+        segments = [run.segment for run in planned.plan.runs if run.kind == "reused" and run.segment is not None]
+        blocks, encoded = encoder.blocks(planned.layout, segments)
+    return AssembledCache(encoder.adapter, planned.plan, blocks, room), encoded
+
+
+class Generation:
+    """Iterating gives the reply's text as it comes; afterwards `completion` holds the result.
+
+    The work begins with the first step of the iteration. It can be abandoned at any time: nothing that it holds is
+    shared, and nothing that is shared was written to.
+    """
+
+    def __init__(
+        self,
+        encoder: ModuleEncoder,
+        tokenizer: Tokenizer,
+        planned: Planned,
+        sampler: Sampler,
+        watch: Stopwatch,
+        *,
+        max_new_tokens: int,
+        stop: tuple[str, ...],
+    ) -> None:
+        """`watch` runs since the call; planning has just ended."""
+        self._encoder = encoder
+        self._tokenizer = tokenizer
+        self._planned = planned
+        self._sampler = sampler
+        self._watch = watch
+        self._plan_ms = watch.lap()
+        self._room = self._room_for(max_new_tokens)
+        self._stream = TextStream(tokenizer.decode, stop)
+        self._pieces = self._run()
+        self._token_ids: list[int] = []
+        self._reason: FinishReason = "length"
+        self._completion: Completion | None = None
+
+    def __iter__(self) -> Iterator[str]:
+        return self._pieces
+
+    @property
+    def completion(self) -> Completion:
+        """The finished reply. Raises RequestError while the iteration is not at its end."""
+        if self._completion is None:
+            raise RequestError("the reply is not finished", hint="iterate over it to the end first")
+        return self._completion
+
+    def _room_for(self, max_new_tokens: int) -> int:
+        limit, runs = self._encoder.adapter.max_positions, self._planned.plan.runs
+        return max_new_tokens if limit is None or not runs else min(max_new_tokens, limit - runs[-1].end + 1)
+
+    def _run(self) -> Iterator[str]:
+        plan = self._planned.plan
+        cache, encoded = assemble(self._encoder, self._planned, self._room)
+        assemble_ms = self._watch.lap()
+        context = list(plan.token_ids)
+        logits = cache.prefill()
+        prefill_ms = ttft_ms = 0.0
+        text: list[str] = []
+        while True:
+            token = self._sampler.draw(logits, context)
+            if not self._token_ids:
+                prefill_ms, ttft_ms = self._watch.lap(), self._watch.total()
+            context.append(token)
+            piece, ended = self._take(token)
+            text.append(piece)
+            if ended:
+                break
+            if piece:
+                yield piece
+            logits = cache.step(token)
+        decode_ms = self._watch.lap()
+        timings = Timings(ttft_ms, self._plan_ms, assemble_ms, prefill_ms, decode_ms, self._watch.total())
+        self._completion = Completion(
+            "".join(text), tuple(self._token_ids), self._reason, self._usage(encoded), timings, plan.exact
+        )
+        if piece:
+            yield piece
+
+    def _take(self, token: int) -> tuple[str, bool]:
+        """The text that a sampled token sets free, and whether the reply ends with it."""
+        self._token_ids.append(token)
+        at_eos = token in self._tokenizer.eos_ids or token in self._encoder.adapter.eos_ids
+        piece = "" if at_eos else self._stream.push(token)
+        ended = at_eos or self._stream.stopped or len(self._token_ids) >= self._room
+        if ended:
+            piece += self._stream.flush()
+        if at_eos or self._stream.stopped:
+            self._reason = "stop"
+        return piece, ended
+
+    def _usage(self, encoded: int) -> Usage:
+        plan = self._planned.plan
+        fresh, repaired = plan.count("fresh"), plan.count("repaired")
+        return Usage(
+            prompt_tokens=plan.num_tokens,
+            reused_tokens=plan.count("reused"),
+            fresh_tokens=fresh,
+            repaired_tokens=repaired,
+            computed_tokens=encoded + fresh + repaired,
+            completion_tokens=len(self._token_ids),
+        )

@@ -1,0 +1,36 @@
+"""The one clock."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+
+class Stopwatch:
+    """Milliseconds since it was made, and between laps."""
+
+    def __init__(self) -> None:
+        self._start = self._lap = time.perf_counter()
+
+    def lap(self) -> float:
+        """Milliseconds since the last lap."""
+        now = time.perf_counter()
+        elapsed, self._lap = now - self._lap, now
+        return elapsed * 1000
+
+    def total(self) -> float:
+        """Milliseconds since the start."""
+        return (time.perf_counter() - self._start) * 1000
+
+
+@dataclass(frozen=True)
+class Timings:
+    """Milliseconds of one request. `ttft_ms` runs from the call to the first sampled token and contains parsing and
+    planning, assembling (with any encoding that was waited for), prefill and sampling; `decode_ms` is all after it."""
+
+    ttft_ms: float
+    plan_ms: float
+    assemble_ms: float
+    prefill_ms: float
+    decode_ms: float
+    total_ms: float
