@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from promptcache.pml.nodes import Module, NewText, NewTurn
@@ -13,8 +14,9 @@ from promptcache.source import Span
 class BoundImport:
     """One import of a module.
 
-    `path` is the module's path in the schema (`miami/beaches`; unions and turns do not show in it), `occurrence` counts
-    repeats of the same module from 0, and `arguments` holds a text for each parameter that has one, given or by
+    `path` is the module's path in the schema (`miami/beaches`; unions and turns do not show in it). `occurrence` counts
+    the earlier imports of that path in the whole prompt. `arguments` holds a text for each parameter that has one,
+    given or by default, in the schema's order; an empty text is an argument of zero tokens.
     """
 
     path: str
@@ -23,6 +25,11 @@ class BoundImport:
     imports: tuple[BoundImport, ...] = ()
     occurrence: int = 0
     span: Span | None = field(default=None, compare=False, repr=False)
+    argument_spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False)
+
+    def argument_span(self, name: str) -> Span | None:
+        """Where the argument was given; the import's place where it was not written in XML."""
+        return dict(self.argument_spans).get(name, self.span)
 
 
 @dataclass(frozen=True)
@@ -34,3 +41,17 @@ class BoundPrompt:
     turns: tuple[NewTurn, ...] = ()
     repair: str | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+
+    def imports(self) -> Iterator[BoundImport]:
+        """All imports in the prompt's order, an import before those inside it."""
+        return _walk(item for item in self.items if isinstance(item, BoundImport))
+
+    def repeats(self) -> Iterator[BoundImport]:
+        """The imports of a module that was imported before: layouts that give each module one place refuse them."""
+        return (item for item in self.imports() if item.occurrence)
+
+
+def _walk(imports: Iterable[BoundImport]) -> Iterator[BoundImport]:
+    for item in imports:
+        yield item
+        yield from _walk(item.imports)

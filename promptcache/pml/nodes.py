@@ -94,6 +94,7 @@ class Import:
     arguments: tuple[tuple[str, str], ...] = ()
     imports: tuple[Import, ...] = ()
     span: Span | None = field(default=None, compare=False, repr=False)
+    argument_spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True)
