@@ -60,8 +60,8 @@ def tail_of(prompt: BoundPrompt, tree: SchemaTree | None, tokenizer: Tokenizer) 
             open=None if right is None else markers[right].open,
             turn=f"turn {min(number, len(turns) - 1) + 1} (<{turns[min(number, len(turns) - 1)].role}>)",
         )
-        written = tokenizer.split(fresh)
-        pieces += without_bos(written, tokenizer.bos_id) if number == 0 else written
+        split = tokenizer.split(fresh)
+        pieces += without_bos(split, tokenizer.bos_id) if number == 0 else split
         if number < len(turns) and turns[number].index is None:
             pieces.append(rendering.contents[number])
     return Tail(join(pieces)), between

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Literal
 
 from promptcache.layout.encoding import EncodingPass, Segment
@@ -79,7 +79,7 @@ def finish_runs(runs: Iterable[Run]) -> tuple[Run, ...]:
     """Runs sorted by position, empty ones gone, and the last token computed: when it is stored its state is there,
     but not the hidden state that predicts the next one, so it is repaired."""
     ordered = sorted((run for run in runs if run.ids), key=lambda run: run.start)
-    for left, right in zip(ordered, ordered[1:], strict=False):
+    for left, right in pairwise(ordered):
         assert left.end <= right.start, "two runs at one position"
     if ordered and ordered[-1].kind == "reused":
         last = ordered.pop()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from promptcache.errors import LayoutError
-from promptcache.layout.encoding import Placed, encoding as find_encoding
+from promptcache.layout.encoding import Placed
+from promptcache.layout.encoding import encoding as find_encoding
 from promptcache.layout.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plan import RequestPlan

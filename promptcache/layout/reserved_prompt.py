@@ -50,7 +50,7 @@ class _Placing:
         if item.occurrence:
             raise PromptError(
                 f"module {item.path!r} is imported twice",
-                hint="in the reserved layout a module has one place; load the schema with layout='compact' to repeat it",
+                hint="in the reserved layout a module has one place; layout='compact' allows repeats",
                 span=item.span,
             )
         module = self.layout.modules[item.path]

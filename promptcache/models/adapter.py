@@ -35,7 +35,7 @@ class ModelAdapter:
     @property
     def device(self) -> torch.device:
         """Where token ids go."""
-        return self.model.get_input_embeddings().weight.device  # type: ignore[union-attr, return-value]
+        return self.model.get_input_embeddings().weight.device  # type: ignore[return-value]
 
     @property
     def dtype(self) -> torch.dtype:

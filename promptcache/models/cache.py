@@ -9,7 +9,7 @@ from transformers import Cache
 from transformers.cache_utils import CacheLayerMixin
 
 
-class BufferLayer(CacheLayerMixin):
+class BufferLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     """One layer's keys and values in a preallocated buffer, [1, num_kv_heads, capacity, head_dim].
 
     Slots fill from the front. `update` writes behind what is there, in place, and returns views of the filled part; a
@@ -19,7 +19,7 @@ class BufferLayer(CacheLayerMixin):
     is_sliding = False
 
     def __init__(self, keys: torch.Tensor, values: torch.Tensor) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.keys, self.values = keys, values
         self.length = 0
         self.is_initialized = True
@@ -63,7 +63,7 @@ class BufferLayer(CacheLayerMixin):
 class BufferCache(Cache):
     """One request's cache: a `BufferLayer` for each layer of the model."""
 
-    layers: list[BufferLayer]
+    layers: list[BufferLayer]  # type: ignore[assignment]
 
     def __init__(
         self, shapes: list[tuple[int, int, int]], capacity: int, dtype: torch.dtype, devices: list[Any]

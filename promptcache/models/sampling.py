@@ -49,7 +49,7 @@ class Sampler:
         scores = logits[None]
         if self.processors:
             history = torch.tensor([list(context)], dtype=torch.long, device=logits.device)
-            scores = self.processors(history, scores.clone())
+            scores = self.processors(history, scores.clone())  # type: ignore[arg-type]
         if self.greedy:
             return int(scores[0].argmax())
         if self.generator is None:
