@@ -10,6 +10,7 @@ from promptcache.pml.bind_arguments import assign
 from promptcache.pml.bound import BoundImport, BoundPrompt
 from promptcache.pml.ending import import_ends_in_break, prompt_ends_in_break
 from promptcache.pml.faults import Faults
+from promptcache.pml.lint import prompt_notes
 from promptcache.pml.names import shorten, suggest
 from promptcache.pml.nodes import Import, Module, NewText, Node
 from promptcache.pml.prompt import Prompt
@@ -54,7 +55,8 @@ def _bind_plain(prompt: Prompt) -> BoundPrompt:
     for path, _ in prompt.arguments:
         faults.add(PromptError(f'"{shorten(path)}" is given, and the prompt names no schema', hint=hint))
     faults.raise_first()
-    return BoundPrompt(None, tuple(texts), prompt.turns, prompt.repair, prompt.span)
+    notes = prompt_notes((), texts, prompt.turns)
+    return BoundPrompt(None, tuple(texts), prompt.turns, prompt.repair, prompt.span, notes)
 
 
 class _Binder:
@@ -77,7 +79,9 @@ class _Binder:
         items = [item if isinstance(item, NewText) else next(bound) for item in self.prompt.items]
         if not self.prompt.exact:
             items = self.join_texts(items)
-        return BoundPrompt(self.schema, tuple(items), self.prompt.turns, self.prompt.repair, self.prompt.span)
+        prompt = self.prompt
+        notes = prompt_notes(self.schema.children, items, prompt.turns)
+        return BoundPrompt(self.schema, tuple(items), prompt.turns, prompt.repair, prompt.span, notes)
 
     def level(self, imports: Sequence[Import], nodes: Sequence[Node], parent: Use | None) -> list[Use]:
         """The imports that stand side by side, and those inside them."""

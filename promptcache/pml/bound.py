@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from promptcache.pml.nodes import Module, NewText, NewTurn
+from promptcache.pml.note import Note
 from promptcache.pml.schema import Schema
 from promptcache.source import Span
 
@@ -34,13 +35,17 @@ class BoundImport:
 
 @dataclass(frozen=True)
 class BoundPrompt:
-    """A prompt whose every import exists. `items` is in the prompt's order; `turns` follow the last item."""
+    """A prompt whose every import exists.
+
+    `items` is in the prompt's order; `turns` follow the last item. `notes` are warnings.
+    """
 
     schema: Schema | None
     items: tuple[BoundImport | NewText, ...] = ()
     turns: tuple[NewTurn, ...] = ()
     repair: str | None = None
     span: Span | None = field(default=None, compare=False, repr=False)
+    notes: tuple[Note, ...] = field(default=(), compare=False, repr=False)
 
     def imports(self) -> Iterator[BoundImport]:
         """All imports in the prompt's order, an import before those inside it."""

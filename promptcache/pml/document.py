@@ -70,7 +70,7 @@ def read_document(source: Source) -> Element:
     try:
         root = etree.fromstring(source.text.encode(), parser)
     except etree.XMLSyntaxError as error:
-        raise syntax_error(source, error.position, list(parser.error_log)) from None
+        raise syntax_error(source, error, list(parser.error_log)) from None
     return _Builder(source).document(root)
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from promptcache.errors import PMLSyntaxError, SchemaError
 from promptcache.pml.attributes import Attributes
+from promptcache.pml.canonical import canonical
 from promptcache.pml.document import Element, read_document
 from promptcache.pml.faults import Faults
 from promptcache.pml.files import read_source, read_src
@@ -70,7 +71,7 @@ class _Reader:
             raise PMLSyntaxError(f"<{shorten(root.tag)}> is no schema", hint=hint, span=root.span)
         attributes = Attributes(root, ("name",), self.faults)
         name = attributes.required("name", "trip")
-        children = self.content(root)
+        children = canonical(self.content(root))
         scaffolds = tuple(Scaffold(resolve(children, tuple(names.split())), span) for names, span in self.scaffolds)
         check_schema(name or "unnamed", children, scaffolds, root.span, self.faults)
         self.faults.raise_first()

@@ -38,19 +38,25 @@ _MESSAGES = {
 }
 
 
-def syntax_error(source: Source, place: tuple[int, int], log: list[etree._LogEntry]) -> PMLSyntaxError:
-    """The fault at `place`, where the strict parser stopped with `log`; those behind it are in its `others`."""
+def syntax_error(source: Source, error: etree.XMLSyntaxError, log: list[etree._LogEntry]) -> PMLSyntaxError:
+    """Why the strict parser stopped: the first fault in its `log`, those behind it in the fault's `others`."""
+    first = min((_at(entry) for entry in log), default=(1, 1))
     if not any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in log) and "<!DOCTYPE" not in source.text:
         log = [*log, *_further(source)]
     faults: dict[tuple[int, int], PMLSyntaxError] = {}
     for entry in log[:_MOST_FAULTS]:
-        at = (max(entry.line, 1), max(entry.column, 1))
-        if at >= place:
+        at = _at(entry)
+        if at >= first:
             faults.setdefault(at, _fault(entry.message, entry.type_name, Span(source, *at)))
-    assert faults, "a parser stopped without saying why"
-    first, *others = (faults[at] for at in sorted(faults))
-    first.others = tuple(others)
-    return first
+    if not faults:
+        return _fault(error.msg or "the parser stopped", "", Span(source, *first))
+    fault, *others = (faults[at] for at in sorted(faults))
+    fault.others = tuple(others)
+    return fault
+
+
+def _at(entry: etree._LogEntry) -> tuple[int, int]:
+    return max(entry.line, 1), max(entry.column, 1)
 
 
 def _further(source: Source) -> list[etree._LogEntry]:
