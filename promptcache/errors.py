@@ -1,17 +1,17 @@
 """Every error that a user's input can cause, in one tree.
 
-    PromptCacheError
-    ├── PMLError                  a fault in a schema or a prompt
-    │   ├── PMLSyntaxError        not well-formed XML, or XML that PML refuses
-    │   ├── SchemaError           well-formed, but not a schema by PML's rules
-    │   └── PromptError           a prompt that its schema does not allow
-    ├── LayoutError               tokens that find no position
-    ├── TurnError                 turns that the model's chat template refuses or changes
-    ├── ModelError
-    │   ├── ModelNotFoundError    nothing could be loaded under that name
-    │   └── UnsupportedModelError a model whose states cannot be reused rightly
-    ├── RequestError              an argument of a call that cannot be served
-    └── StoreError                a store that cannot be used
+PromptCacheError
+├── PMLError                  a fault in a schema or a prompt
+│   ├── PMLSyntaxError        not well-formed XML, or XML that PML refuses
+│   ├── SchemaError           well-formed, but not a schema by PML's rules
+│   └── PromptError           a prompt that its schema does not allow
+├── LayoutError               tokens that find no position
+├── TurnError                 turns that the model's chat template refuses or changes
+├── ModelError
+│   ├── ModelNotFoundError    nothing could be loaded under that name
+│   └── UnsupportedModelError a model whose states cannot be reused rightly
+├── RequestError              an argument of a call that cannot be served
+└── StoreError                a store that cannot be used
 """
 
 from __future__ import annotations
@@ -60,12 +60,20 @@ class PromptCacheError(Exception):
 
     def __str__(self) -> str:
         parts = [self.summary()]
-        if self.span and (text := self.span.source.line(self.span.line)):
-            indent = "".join("\t" if c == "\t" else " " for c in text[: self.span.column - 1])
-            parts += [f"  {text}", f"  {indent}^"]
+        if self.span:
+            parts += _excerpt(self.span)
         if self.hint:
             parts.append(f"hint: {self.hint}")
         return "\n".join(parts)
+
+
+def _excerpt(span: Span) -> list[str]:
+    """The offending line with a caret below it: printable, and only what lies around the fault if it is long."""
+    line = span.source.line(span.line)
+    start = max(span.column - 100, 0) if len(line) > 160 else 0
+    shown = "".join(c if c == "\t" or c.isprintable() else "\ufffd" for c in line[start : start + 160])
+    indent = "".join("\t" if c == "\t" else " " for c in shown[: span.column - 1 - start])
+    return [f"  {shown}", f"  {indent}^"] if shown else []
 
 
 class PMLError(PromptCacheError):

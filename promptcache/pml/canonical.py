@@ -14,25 +14,28 @@ def canonical(nodes: Iterable[Node]) -> tuple[Node, ...]:
     One space before a parameter belongs to the argument and counts towards its length.
     """
     done: list[Node] = []
+    texts: list[Text] = []  # those since the last other node
     for node in nodes:
-        before = done[-1] if done else None
         if isinstance(node, Text):
-            if isinstance(before, Text):
-                done[-1] = replace(before, text=before.text + node.text)
-            elif node.text:
-                done.append(node)
-        elif isinstance(node, Parameter):
-            if not node.space and isinstance(before, Text) and before.text.endswith(" "):
-                done.pop()
-                if len(before.text) > 1:
-                    done.append(replace(before, text=before.text[:-1]))
-                node = replace(node, space=True)
-            done.append(node)
-        elif isinstance(node, Union):
-            done.append(_union(node))
-        else:
-            done.append(replace(node, children=canonical(node.children)))
+            texts.append(node)
+            continue
+        merged = "".join(text.text for text in texts)
+        if isinstance(node, Parameter) and not node.space and merged.endswith(" "):
+            merged = merged[:-1]
+            node = replace(node, space=True)
+        if merged:
+            done.append(replace(texts[0], text=merged))
+        texts = []
+        done.append(_inside(node))
+    if merged := "".join(text.text for text in texts):
+        done.append(replace(texts[0], text=merged))
     return tuple(done)
+
+
+def _inside(node: Node) -> Node:
+    if isinstance(node, Text | Parameter):
+        return node
+    return _union(node) if isinstance(node, Union) else replace(node, children=canonical(node.children))
 
 
 def _union(union: Union) -> Union:

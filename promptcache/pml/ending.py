@@ -11,7 +11,7 @@ from promptcache.pml.schema import Schema
 
 def import_ends_in_break(item: BoundImport) -> bool:
     """Whether an import's own content ends in a line break."""
-    return bool(_ends(item.module.children, item.imports, dict(item.arguments)))
+    return bool(_import_ends(item))
 
 
 def prompt_ends_in_break(schema: Schema, imports: Sequence[BoundImport]) -> bool:
@@ -25,8 +25,13 @@ def prompt_ends_in_break(schema: Schema, imports: Sequence[BoundImport]) -> bool
     return bool(_ends(nodes, imports, {}))
 
 
+def _import_ends(item: BoundImport) -> bool | None:
+    return _ends(item.module.children, item.imports, dict(item.arguments))
+
+
 def _ends(nodes: Sequence[Node], imports: Sequence[BoundImport], arguments: Mapping[str, str]) -> bool | None:
-    """None where nothing is left that could end in anything."""
+    """None where there is nothing that could end in anything."""
+    last = {item.module.name: item for item in imports}
     for node in reversed(nodes):
         ends: bool | None = None
         if isinstance(node, Text):
@@ -37,10 +42,9 @@ def _ends(nodes: Sequence[Node], imports: Sequence[BoundImport], arguments: Mapp
         elif isinstance(node, Turn):
             ends = False
         else:
-            names = {node.name} if isinstance(node, Module) else {module.name for module in node.modules()}
-            for item in reversed(imports):
-                if ends is None and item.module.name in names:
-                    ends = _ends(item.module.children, item.imports, dict(item.arguments))
+            modules = [node] if isinstance(node, Module) else node.modules()
+            for item in (last[module.name] for module in modules if module.name in last):
+                ends = _import_ends(item)
         if ends is not None:
             return ends
     return None

@@ -12,7 +12,7 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 # Comparing names is quadratic in their length, and a hostile text chooses the length.
 _LONGEST_COMPARED = 100
-_MOST_COMPARED = 2000
+_MOST_COMPARED = 500
 _MOST_LISTED = 20
 
 
@@ -26,9 +26,9 @@ def name_fault(name: str, *, reserved: bool = True) -> tuple[str, str] | None:
 
 
 def shorten(text: str, limit: int = 60) -> str:
-    """`text` fit to stand in a message: on one line, cut to `limit` characters."""
-    line = text.replace("\r", " ").replace("\n", " ")
-    return line if len(line) <= limit else line[: limit - 3] + "..."
+    """`text` fit to stand in a message: printable, on one line, cut to `limit` characters."""
+    line = text if len(text) <= limit else text[: limit - 3] + "..."
+    return "".join(c if c.isprintable() else "?" for c in line)
 
 
 def suggest(name: str, allowed: Iterable[str], *, what: str = "allowed here") -> str:

@@ -53,6 +53,8 @@ class Prompt:
         items: list[Import | NewText] = list(import_tree(imports))
         if text is not None and checked("text", text):
             items.append(NewText(text))
+        if not isinstance(arguments or {}, Mapping):
+            raise PromptError("arguments is not a mapping of paths to text", hint='arguments={"plan/days": "three"}')
         given = tuple(
             (checked("an argument's path", k), checked("an argument", v)) for k, v in (arguments or {}).items()
         )

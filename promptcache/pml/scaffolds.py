@@ -11,16 +11,17 @@ from promptcache.pml.nodes import Module, Node, Scaffold
 from promptcache.pml.scope import importable, join, walk
 
 
-def resolve(children: Sequence[Node], names: Sequence[str]) -> tuple[str, ...]:
-    """The paths that names or paths in a scaffold mean: a path stands for itself, else a name for the only such module.
-
-    What means nothing stays as it is.
-    """
-    paths: dict[str, str | None] = {}
+def path_names(children: Sequence[Node]) -> dict[str, str]:
+    """What a word in a scaffold means: a path means itself, and a name that is no path the only module called so."""
+    meant: dict[str, str] = {}
+    shared: set[str] = set()
     for path, module in walk(children):
-        paths[module.name] = None if module.name in paths else path
-    exact = {path for path, _ in walk(children)}
-    return tuple(name if name in exact else paths.get(name) or name for name in names)
+        if module.name in meant:
+            shared.add(module.name)
+        meant[module.name] = path
+    for name in shared:
+        del meant[name]
+    return meant | {path: path for path, _ in walk(children)}
 
 
 def check_scaffolds(children: Sequence[Node], scaffolds: Sequence[Scaffold], faults: Faults) -> None:

@@ -35,6 +35,7 @@ class Schema:
         check_schema(self.name, self.children, self.scaffolds, self.span, faults)
         faults.raise_first()
         object.__setattr__(self, "children", canonical(self.children))
+        object.__setattr__(self, "scaffolds", tuple(self.scaffolds))
 
     @classmethod
     def from_modules(
@@ -51,9 +52,11 @@ class Schema:
         Texts are taken to the byte and never parsed. `role` puts all of it into one turn. `separator` joins the end of
         the introduction and of each module that is not empty. Raises SchemaError.
         """
-        for text in (*modules.values(), intro or "", separator):
+        for text in (name, intro or "", separator, *modules, *modules.values()):
             if not isinstance(text, str):
-                raise SchemaError(f"a module's text is a str, not {type(text).__name__}", hint="decode it first")
+                raise SchemaError(
+                    f"names and texts are str, not {type(text).__name__}", hint="convert it to text first"
+                )
         texts = [Text(intro + separator)] if intro else []
         nodes = tuple(Module(key, (Text(text + separator),) if text else ()) for key, text in modules.items())
         children: tuple[Node, ...] = (*texts, *nodes)

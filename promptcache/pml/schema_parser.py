@@ -15,7 +15,7 @@ from promptcache.pml.lint import schema_notes
 from promptcache.pml.names import closest, shorten
 from promptcache.pml.nodes import Module, Node, Parameter, Role, Scaffold, Text, Turn, Union
 from promptcache.pml.rules import check_schema
-from promptcache.pml.scaffolds import resolve
+from promptcache.pml.scaffolds import path_names
 from promptcache.pml.schema import Schema
 from promptcache.pml.whitespace import Kind, clean_runs, hand_over, is_blank
 from promptcache.source import Source, Span
@@ -72,7 +72,10 @@ class _Reader:
         attributes = Attributes(root, ("name",), self.faults)
         name = attributes.required("name", "trip")
         children = canonical(self.content(root))
-        scaffolds = tuple(Scaffold(resolve(children, tuple(names.split())), span) for names, span in self.scaffolds)
+        meant = path_names(children)
+        scaffolds = tuple(
+            Scaffold(tuple(meant.get(word, word) for word in words.split()), span) for words, span in self.scaffolds
+        )
         check_schema(name or "unnamed", children, scaffolds, root.span, self.faults)
         self.faults.raise_first()
         assert name is not None

@@ -11,6 +11,7 @@ from promptcache.pml.names import shorten
 from promptcache.source import Source, Span
 
 _MOST_FAULTS = 50
+_LONGEST_SEARCHED = 1_000_000
 
 _ESCAPE = "write &lt; for < and &amp; for &, or put the text into <![CDATA[ ]]>"
 _HINTS = {
@@ -41,7 +42,7 @@ _MESSAGES = {
 def syntax_error(source: Source, error: etree.XMLSyntaxError, log: list[etree._LogEntry]) -> PMLSyntaxError:
     """Why the strict parser stopped: the first fault in its `log`, those behind it in the fault's `others`."""
     first = min((_at(entry) for entry in log), default=(1, 1))
-    if not any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in log) and "<!DOCTYPE" not in source.text:
+    if not any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in log) and _may_search(source.text):
         log = [*log, *_further(source)]
     faults: dict[tuple[int, int], PMLSyntaxError] = {}
     for entry in log[:_MOST_FAULTS]:
@@ -53,6 +54,11 @@ def syntax_error(source: Source, error: etree.XMLSyntaxError, log: list[etree._L
     fault, *others = (faults[at] for at in sorted(faults))
     fault.others = tuple(others)
     return fault
+
+
+def _may_search(text: str) -> bool:
+    """A recovering parser would read a DTD behind a fault, and take long over a million faults."""
+    return len(text) <= _LONGEST_SEARCHED and "<!DOCTYPE" not in text
 
 
 def _at(entry: etree._LogEntry) -> tuple[int, int]:
