@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from promptcache.errors import TurnError
@@ -42,11 +42,11 @@ def render(tokenizer: Tokenizer, turns: Turns, *, open_assistant: bool, spans: S
     """
     roles = [role for role, _ in turns]
     gaps = _find_gaps(tokenizer, roles, open_assistant, spans)
-    edges = _find_edges(tokenizer, roles, open_assistant, gaps)
-    contents = tuple(edge(content) for edge, (_, content) in zip(edges, turns, strict=True))
+    trims = _find_trims(tokenizer, roles, open_assistant, gaps)
+    contents = tuple(trim(content) for trim, (_, content) in zip(trims, turns, strict=True))
     if tokenizer.render(turns, open_assistant=open_assistant) != _join(gaps, contents):
         raise _changed(tokenizer, turns, open_assistant, spans, gaps, contents)
-    return Rendering(gaps, strips=any(edge is not _keep for edge in edges), contents=contents)
+    return Rendering(gaps, strips=any(trim != _Trim("", "") for trim in trims), contents=contents)
 
 
 def markers(tokenizer: Tokenizer, roles: Sequence[str]) -> tuple[Markers, ...]:
@@ -95,32 +95,36 @@ def _join(gaps: Sequence[str], contents: Sequence[str]) -> str:
     return "".join(gap + content for gap, content in zip(gaps, (*contents, ""), strict=True))
 
 
+def _cut(rendered: str, count: int) -> tuple[str, ...]:
+    """The text before each stand-in, and behind the last."""
+    texts = []
+    for i in range(count):
+        text, _, rendered = rendered.partition(_stand_in(i))
+        texts.append(text)
+    return (*texts, rendered)
+
+
 def _find_gaps(
     tokenizer: Tokenizer, roles: Sequence[str], open_assistant: bool, spans: Sequence[Span | None]
 ) -> tuple[str, ...]:
-    rest = tokenizer.render([(role, _stand_in(i)) for i, role in enumerate(roles)], open_assistant=open_assistant)
-    counts = [rest.count(_stand_in(i)) for i in range(len(roles))]
-    gaps = []
-    for i in range(len(roles)):
-        gap, found, rest = rest.partition(_stand_in(i))
-        if counts[i] != 1 or not found:
-            what = "leaves out" if counts[i] == 0 else "repeats" if counts[i] > 1 else "changes the order of"
-            raise TurnError(
-                f"the model's chat template {what} {_name(i, roles)}",
-                hint="take that turn out, or move its text into a turn that the template writes",
-                span=_span(spans, i),
-            )
-        gaps.append(gap)
-    return (*gaps, rest)
-
-
-def _keep(content: str) -> str:
-    return content
+    stand_ins = [_stand_in(i) for i in range(len(roles))]
+    rendered = tokenizer.render(list(zip(roles, stand_ins, strict=True)), open_assistant=open_assistant)
+    places = [rendered.find(stand_in) for stand_in in stand_ins]
+    for i, (place, stand_in) in enumerate(zip(places, stand_ins, strict=True)):
+        if rendered.count(stand_in) == 1 and place == max(places[: i + 1]):
+            continue
+        what = "leaves out" if place < 0 else "changes the order of" if rendered.count(stand_in) == 1 else "repeats"
+        raise TurnError(
+            f"the model's chat template {what} {_name(i, roles)}",
+            hint="take that turn out, or move its text into a turn that the template writes",
+            span=_span(spans, i),
+        )
+    return _cut(rendered, len(roles))
 
 
 @dataclass(frozen=True)
 class _Trim:
-    """White space that a template drops: `left` and `right` are the characters, None for all white space."""
+    """White space that a template drops at both edges of a content: these characters, none, or any (None)."""
 
     left: str | None
     right: str | None
@@ -129,33 +133,27 @@ class _Trim:
         return content.lstrip(self.left).rstrip(self.right)
 
 
-# What stays of the white space around a stand-in, and the characters that were dropped then. Form feed and vertical
-# tab stand in no template; the line break outside them finds templates that drop line breaks only.
-_LEFT: dict[str, str | None] = {"\n\f": "", "\f": "\n", "": None}
-_RIGHT: dict[str, str | None] = {"\v\n": "", "\v": "\n", "": None}
+# What may stay of a line break and a space inside it, and the characters that were dropped then.
+_LEFT: dict[str, str | None] = {"\n ": "", " ": "\n", "": None}
+_RIGHT: dict[str, str | None] = {" \n": "", " ": "\n", "": None}
 
 
-def _find_edges(
-    tokenizer: Tokenizer, roles: Sequence[str], open_assistant: bool, gaps: Sequence[str]
-) -> list[Callable[[str], str]]:
-    """What the template does to the edges of each content, found with stand-ins that have white space around them."""
-    padded = [(role, f"\n\f{_stand_in(i)}\v\n") for i, role in enumerate(roles)]
-    rest = tokenizer.render(padded, open_assistant=open_assistant)
-    lefts, rights = [], []
-    for i, gap in enumerate(gaps):
-        between, _, rest = rest.partition(_stand_in(i)) if i < len(roles) else (rest, "", "")
-        # The first gap has no turn before it, the last none behind it.
-        fits = [
-            (right, left)
-            for right in (_RIGHT if i else [""])
-            for left in (_LEFT if i < len(roles) else [""])
-            if between == right + gap + left
-        ]
-        right, left = fits[0] if fits else ("\v\n", "\n\f")
-        rights.append(_RIGHT[right])
-        lefts.append(_LEFT[left])
-    trims = [_Trim(left, right) for left, right in zip(lefts[:-1], rights[1:], strict=True)]
-    return [_keep if trim == _Trim("", "") else trim for trim in trims]
+def _find_trims(tokenizer: Tokenizer, roles: Sequence[str], open_assistant: bool, gaps: Sequence[str]) -> list[_Trim]:
+    """What the template does to the edges of each content, found with white space on one side of the stand-ins."""
+
+    def texts(before: str, behind: str) -> tuple[str, ...]:
+        turns = [(role, before + _stand_in(i) + behind) for i, role in enumerate(roles)]
+        return _cut(tokenizer.render(turns, open_assistant=open_assistant), len(roles))
+
+    lefts = [
+        next((dropped for kept, dropped in _LEFT.items() if text == gap + kept), "")
+        for gap, text in zip(gaps, texts("\n ", ""), strict=True)
+    ]
+    rights = [
+        next((dropped for kept, dropped in _RIGHT.items() if text == kept + gap), "")
+        for gap, text in zip(gaps, texts("", " \n"), strict=True)
+    ]
+    return [_Trim(left, right) for left, right in zip(lefts[:-1], rights[1:], strict=True)]
 
 
 def _close(tokenizer: Tokenizer, roles: Sequence[str]) -> str:

@@ -9,13 +9,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from tokenizers import AddedToken, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from promptcache.errors import RequestError, TurnError, UnsupportedModelError
 from promptcache.layout.tokenizer import Piece
+from promptcache.models.loading import LoadedModel
 from promptcache.models.tokenizer import HFTokenizer
 from tests.tokenizers import GEMMA, LLAMA2, PUBLISHED, SMOLLM2, ZEPHYR, byte_level, published, sentencepiece
 
@@ -125,6 +126,13 @@ def test_special_tokens_typed_by_a_user_stay_text(name: str) -> None:
             assert tokenizer.special_ids.isdisjoint(set(ids) - {wrapped.unk_token_id}), text
             if wrapped.unk_token_id not in ids:
                 assert tokenizer.decode(ids).strip() == text.strip()
+
+
+def test_special_tokens_as_text_are_spelled_as_any_text() -> None:
+    plain = HFTokenizer(byte_level(None, (), bos=None, eos=None, unk=None))
+    tokenizer = adapter("smollm2")
+    for text in ("<|im_end|>", "a<|im_end|><|im_start|>user", "<|endoftext|>."):
+        assert tokenizer.encode(text, behind=None, start=True) == plain.encode(text, behind=None, start=True)
 
 
 def test_the_unknown_token_stands_for_unknown_text_only() -> None:
@@ -379,6 +387,7 @@ def test_fingerprint_is_the_same_in_another_process_and_tells_tokenizers_apart()
 
 
 @pytest.mark.parametrize("name", NAMES)
+@settings(deadline=None)
 @given(st.data())
 def test_any_text_keeps_out_of_the_templates_tokens(name: str, data: st.DataObject) -> None:
     wrapped, tokenizer = published(name), _cached(name)
@@ -422,6 +431,22 @@ def test_a_special_token_of_one_character_cannot_be_text() -> None:
     tokenizer = HFTokenizer(sentencepiece(None, ("<unk>", "<s>", "</s>", "$"), model="unigram"))
     with pytest.raises(RequestError, match=r"'\$' as text"):
         tokenizer.encode("5 $", behind=None, start=True)
+
+
+@pytest.mark.model
+def test_the_default_model(real_engine_model: LoadedModel) -> None:
+    wrapped = real_engine_model.tokenizer
+    tokenizer = HFTokenizer(wrapped)
+    assert wrapped.convert_ids_to_tokens(sorted(tokenizer.eos_ids)) == ["<|im_end|>"]
+    assert (tokenizer.bos_id, tokenizer.placeholder_id) == (None, wrapped.unk_token_id)
+    assert tokenizer.special_ids == frozenset(wrapped.all_special_ids) | frozenset(wrapped.added_tokens_decoder)
+    text = "".join(wrapped.get_added_vocab()) + " def f(x):\n    return 'naïve 東京 🙂'\n\n"
+    for start in (True, False):
+        ids = tokenizer.encode(text, behind=None, start=start)
+        assert tokenizer.special_ids.isdisjoint(ids)
+        assert tokenizer.decode(ids) == text
+    whole = "<|im_start|>user\nHello, naïve 東京 🙂!<|im_end|>\n"
+    assert ids_of(tokenizer, tokenizer.split(whole)) == one_pass(wrapped, whole)
 
 
 def test_what_cannot_be_read_is_refused() -> None:
