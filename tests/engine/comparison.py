@@ -1,0 +1,66 @@
+"""One request put to the engine and to the oracle, and everything that must agree."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from promptcache import Prompt, PromptCache
+from tests.oracle import FRESH, Sees, Token, full_prefill_logits, next_token_logits
+from tests.tiny import byte_tokenizer, tiny_llama
+
+TOLERANCE = 1e-4
+
+
+def byte_engine(*, bos: bool = False, **model: Any) -> PromptCache:
+    """An engine over a tiny Llama whose token ids are bytes."""
+    return PromptCache(tiny_llama(**model), byte_tokenizer(bos=bos), encoding="isolated", layout="reserved")
+
+
+def distance(a: torch.Tensor, b: torch.Tensor) -> float:
+    """The largest difference of two tensors."""
+    return float((a - b).abs().max())
+
+
+def agrees(
+    engine: PromptCache,
+    schema: str,
+    prompt: str | Prompt,
+    given: Sequence[Token],
+    sees: Sees | None = None,
+    *,
+    exact: bool = False,
+) -> None:
+    """Asserts that the engine answers as the oracle does for `given`, whose ids and positions the plan must have too.
+
+    `exact`: whether the result is that of a full prefill. Where it is not, the two must differ visibly: a case that
+    cannot tell them apart shows nothing.
+    """
+    real = sorted((t for t in given if not t.ghost), key=lambda t: t.position)
+    ids, positions = [t.id for t in real], [t.position for t in real]
+    expected = next_token_logits(engine.model, given, sees)
+    full = full_prefill_logits(engine.model, ids, positions)[-1]
+
+    engine.load_schema(schema, replace=True)
+    plan = engine.plan(prompt)
+    assert list(plan.token_ids) == ids
+    assert list(plan.position_ids) == positions
+    computed = [p for run in plan.runs if run.kind != "reused" for p in range(run.start, run.start + run.length)]
+    assert computed == [t.position for t in real if t.group == FRESH]
+
+    first, second = engine.logits(prompt), engine.logits(prompt)
+    assert first.dtype == torch.float32 and first.shape == expected.shape
+    assert distance(first, expected) < TOLERANCE
+    assert torch.equal(first, second), "the second time must give the same"
+    assert distance(engine.logits(prompt, reuse=False), full) < TOLERANCE
+
+    done = engine.generate(prompt, max_new_tokens=1)
+    assert done.exact is exact
+    assert done.usage.fresh_tokens + done.usage.repaired_tokens == len(computed)
+    assert done.usage.reused_tokens + len(computed) == done.usage.prompt_tokens == len(real)
+    if exact:
+        assert distance(first, full) < TOLERANCE
+    else:
+        assert distance(expected, full) > 100 * TOLERANCE, "this case cannot tell reuse from a full prefill"
