@@ -47,6 +47,7 @@ def test_windows_end_at_sentences_else_lines_else_words_else_anywhere() -> None:
         return [text[a:b] for a, b in itertools.pairwise(cuts)]
 
     assert pieces('It was cold. "Go!" he said, and left.') == ['It was cold. "Go!"', " he said, and left."]
+    assert pieces("It was cold, no? We went on.") == ["It was cold, no?", " We went on."]
     assert pieces("It was dark.\n\nThen it was not.") == ["It was dark.\n\n", "Then it was not."]
     assert pieces("roses are red\nviolets are blue") == ["roses are red\n", "violets are blue"]
     assert pieces("one two three four five six") == ["one two three four", " five six"]
