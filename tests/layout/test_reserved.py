@@ -90,7 +90,8 @@ def test_imports_may_leave_the_schemas_order_only_without_text_between():
 
 def test_faults_of_a_prompt():
     layout = lay_out(
-        '<schema name="s"><module name="a">aa<parameter name="p" length="3"/></module><module name="b">b</module></schema>'
+        '<schema name="s"><module name="a">aa<parameter name="p" length="3"/></module>'
+        '<module name="b">b</module></schema>'
     )
     with pytest.raises(PromptError, match="takes 4 tokens, and its length allows 3") as caught:
         plan(layout, '<prompt schema="s">\n<a p="four"/></prompt>')
@@ -103,7 +104,8 @@ def test_faults_of_a_prompt():
 
 def test_a_schema_that_is_too_long_names_the_module_that_crosses():
     text = (
-        '<schema name="s"><module name="a">aaaa</module>\n<module name="b">bb<module name="inner">iiii</module>b</module>'
+        '<schema name="s"><module name="a">aaaa</module>\n<module name="b">bb<module name="inner">iiii</module>b'
+        "</module>"
         '<module name="c">c</module></schema>'
     )
     assert lay_out(text, max_positions=13).num_positions == 13
