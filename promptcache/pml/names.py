@@ -51,5 +51,8 @@ def closest(name: str, allowed: Iterable[str]) -> str | None:
     for candidate in list(allowed)[:_MOST_COMPARED]:
         if len(candidate) <= _LONGEST_COMPARED:
             folded.setdefault(candidate.casefold(), candidate)
-    matches = get_close_matches(name.casefold(), folded, n=1, cutoff=0.6)
-    return folded[matches[0]] if matches else None
+    name = name.casefold()
+    # difflib finds little in common where letters changed places.
+    swapped = (candidate for candidate in folded if sorted(candidate) == sorted(name))
+    match = next(iter(get_close_matches(name, folded, n=1, cutoff=0.6)), None) or next(swapped, None)
+    return folded[match] if match else None

@@ -153,7 +153,8 @@ def test_edges(run: str, expected: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("run", "expected"), [("a\n\n    ", "a\n    "), ("\n  ", "\n  "), ("a   ", "a "), (" \n\n\t", "\n\t"), ("a\n", "a\n")]
+    ("run", "expected"),
+    [("a\n\n    ", "a\n    "), ("\n  ", "\n  "), ("a   ", "a "), (" \n\n\t", "\n\t"), ("a\n", "a\n")],
 )
 def test_edges_before_a_parameter_keep_what_is_left_of_the_indentation(run: str, expected: str) -> None:
     assert clean_edges(run, before_parameter=True) == expected
@@ -229,7 +230,10 @@ def test_a_line_break_joins_each_member() -> None:
 
 
 def test_a_line_break_is_handed_on_to_the_nested_module_at_the_end() -> None:
-    assert schema('<module name="a">A <module name="b">B</module></module>\ntext') == [["a", "A ", ["b", "B\n"]], "text"]
+    assert schema('<module name="a">A <module name="b">B</module></module>\ntext') == [
+        ["a", "A ", ["b", "B\n"]],
+        "text",
+    ]
     assert schema('<module name="a">A<union><module name="b">B</module></union></module>\ntext') == [
         ["a", "A", ["|", ["b", "B\n"]]],
         "text",
@@ -306,13 +310,15 @@ def test_preserve_is_inherited_and_ends_with_default() -> None:
     assert schema('<module name="m" xml:space="preserve"> <module name="n"> a </module> </module>') == [
         ["m", " ", ["n", " a "], " "]
     ]
-    assert schema('<module name="m" xml:space="preserve"> <module name="n" xml:space="default"> a </module> </module>') == [
-        ["m", " ", ["n", "a"], " "]
-    ]
+    assert schema(
+        '<module name="m" xml:space="preserve"> <module name="n" xml:space="default"> a </module> </module>'
+    ) == [["m", " ", ["n", "a"], " "]]
 
 
 def test_preserved_runs_hand_nothing_over() -> None:
-    text = '<schema name="s" xml:space="preserve"><module name="a">A</module>\n<module name="b">B</module> text</schema>'
+    text = (
+        '<schema name="s" xml:space="preserve"><module name="a">A</module>\n<module name="b">B</module> text</schema>'
+    )
     assert show(parse_schema(text).children) == [["a", "A"], "\n", ["b", "B"], " text"]
 
 
