@@ -26,8 +26,9 @@ Token = tuple[int, tuple[int, int]]
 class TextEncoder:
     """`layout.tokenizer.Tokenizer` as far as it is about text and ids. Immutable, so any thread may call it.
 
-    `rules` is a backend's JSON, `control` the added tokens that users' text must never become. The *dummy space* is
-    what many tokenizers put in front of a text; where else they put it is found by trying, as each has its own way.
+    `rules` is a backend's JSON without padding and truncation, `control` the added tokens that users' text must never
+    become. The *dummy space* is what many tokenizers put in front of a text; where else they put it is found by
+    trying, as each has its own way.
     """
 
     def __init__(self, rules: dict[str, Any], control: AbstractSet[int]) -> None:
@@ -132,9 +133,8 @@ class TextEncoder:
 
 
 def build(rules: dict[str, Any], *, post_processor: Any = None, special_as_text: bool = False) -> Backend:
-    """A backend of our own that pads and truncates nothing, and adds nothing unless given a post-processor."""
-    own = {"post_processor": post_processor, "truncation": None, "padding": None}
-    backend = Backend.from_str(json.dumps(rules | own))
+    """A backend of our own, which adds nothing to a text unless given a post-processor."""
+    backend = Backend.from_str(json.dumps(rules | {"post_processor": post_processor}))
     backend.encode_special_tokens = special_as_text
     return backend
 

@@ -128,10 +128,17 @@ def test_special_tokens_typed_by_a_user_stay_text(name: str) -> None:
                 assert tokenizer.decode(ids).strip() == text.strip()
 
 
-def test_special_tokens_as_text_are_spelled_as_any_text() -> None:
+@pytest.mark.parametrize("flagged", [True, False])
+def test_special_tokens_as_text_are_spelled_as_any_text(flagged: bool) -> None:
+    # "the" and "dog" are merges: a cut inside one would show.
+    names = ("<|endoftext|>", "<|im_end|>", "the", "dog|>")
+    template = "{% for m in messages %}{{ 'the' ~ m.content ~ 'dog|>' }}{% endfor %}"
+    special = names if flagged else names[:2]
+    tokenizer = HFTokenizer(byte_level(template, special, added=names[len(special) :], bos=None))
     plain = HFTokenizer(byte_level(None, (), bos=None, eos=None, unk=None))
-    tokenizer = adapter("smollm2")
-    for text in ("<|im_end|>", "a<|im_end|><|im_start|>user", "<|endoftext|>."):
+    assert len(tokenizer.special_ids) == 4
+    assert len(plain.encode("the", behind=None, start=True)) < 3
+    for text in ("the", "a dog|>", "<|im_end|>the quick<|endoftext|>dog|>"):
         assert tokenizer.encode(text, behind=None, start=True) == plain.encode(text, behind=None, start=True)
 
 
