@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import torch
 
-from promptcache.errors import PromptError, RequestError
+from promptcache.errors import PromptError, RequestError, UnsupportedModelError
 from promptcache.layout.encoding import encoding as find_encoding
 from promptcache.layout.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
@@ -25,8 +26,11 @@ from promptcache.runtime.completion import Completion
 from promptcache.runtime.encoder import ModuleEncoder
 from promptcache.runtime.generation import Generation, Planned, assemble
 from promptcache.runtime.loaded_schema import LoadedSchema
+from promptcache.runtime.self_check import segments_path_is_right
 from promptcache.runtime.timing import Stopwatch
 from promptcache.store.host import HostStore
+
+logger = logging.getLogger(__name__)
 
 PromptLike = Prompt | Path | str
 SchemaLike = Schema | Path | str
@@ -41,8 +45,20 @@ class PromptCache:
     Method: Prompt Cache, Gim et al., MLSys 2024 (arXiv 2311.04934).
     """
 
-    def __init__(self, model: Any, tokenizer: Any, *, encoding: str = "isolated", layout: str = "reserved") -> None:
-        """`model` and `tokenizer` are transformers objects. Raises UnsupportedModelError, RequestError."""
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any,
+        *,
+        encoding: str = "isolated",
+        layout: str = "reserved",
+        attention: str | None = None,
+    ) -> None:
+        """`model` and `tokenizer` are transformers objects. `attention` is `segments` (stored states are attended where
+        they lie; the default where the model allows it) or `assembled` (they are copied together for each request).
+
+        Raises UnsupportedModelError, RequestError.
+        """
         find_encoding(encoding)
         policy(layout)
         self.model = model
@@ -50,6 +66,7 @@ class PromptCache:
         self.encoding = encoding
         self.layout = layout
         self._adapter = ModelAdapter(model)
+        self.attention = self._choose_attention(attention)
         self._tokenizer = HFTokenizer(tokenizer)
         self._store = HostStore()
         self._encoder = ModuleEncoder(self._adapter, self._store)
@@ -69,13 +86,14 @@ class PromptCache:
         device: str | None = None,
         encoding: str = "isolated",
         layout: str = "reserved",
+        attention: str | None = None,
     ) -> PromptCache:
         """An engine on a model by name: the default one, a local folder, or a Hub id.
 
         Raises ModelNotFoundError with all that was tried.
         """
         loaded = load_model(name, dtype=dtype, device=device)
-        return cls(loaded.model, loaded.tokenizer, encoding=encoding, layout=layout)
+        return cls(loaded.model, loaded.tokenizer, encoding=encoding, layout=layout, attention=attention)
 
     def lay_out(self, source: SchemaLike, *, layout: str | None = None) -> SchemaLayout:
         """Where a schema's tokens sit, without running the model or keeping anything."""
@@ -203,6 +221,20 @@ class PromptCache:
         """The prompt's token ids, positions and runs, without running the model."""
         return self._plan(prompt, reuse).plan
 
+    def _choose_attention(self, name: str | None) -> str:
+        if name not in (None, "segments", "assembled"):
+            raise RequestError(f"unknown attention {name!r}", hint="known are: assembled, segments")
+        if name == "segments" and not self._adapter.attends_segments:
+            raise UnsupportedModelError(
+                f"{type(self.model).__name__} cannot attend segments where they lie", hint="use attention='assembled'"
+            )
+        if name is not None or not self._adapter.attends_segments:
+            return name or "assembled"
+        if segments_path_is_right(self._adapter):
+            return "segments"
+        logger.warning("%s fails the check of the segments path and takes the assembled one", type(self.model).__name__)
+        return "assembled"
+
     def _plan(self, prompt: PromptLike, reuse: bool) -> Planned:
         parsed = _prompt(prompt)
         limit = self._adapter.max_positions
@@ -215,7 +247,7 @@ class PromptCache:
             plan = policy(layout.policy).plan(layout, bound, self._tokenizer, max_positions=limit)
         if not plan.runs:
             raise RequestError("the prompt has no tokens", hint="import a module or add text")
-        return Planned(plan, layout) if reuse else Planned(plan.without_reuse(), None)
+        return Planned(plan, layout, self.attention) if reuse else Planned(plan.without_reuse(), None, self.attention)
 
     def _loaded(self, prompt: Prompt) -> LoadedSchema:
         with self._lock:

@@ -76,9 +76,9 @@ class RequestPlan:
 
 
 def finish_runs(runs: Iterable[Run]) -> tuple[Run, ...]:
-    """Runs sorted by position, empty ones gone, and the last token computed: when it is stored its state is there,
+    """Runs sorted by position, and the last token computed: when it is stored its state is there,
     but not the hidden state that predicts the next one, so it is repaired."""
-    ordered = sorted((run for run in runs if run.ids), key=lambda run: run.start)
+    ordered = sorted(runs, key=lambda run: run.start)
     for left, right in pairwise(ordered):
         assert left.end <= right.start, "two runs at one position"
     if ordered and ordered[-1].kind == "reused":

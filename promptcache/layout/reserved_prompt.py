@@ -69,8 +69,8 @@ class _Placing:
                 if item is None:
                     self.taken.append((self.runs[-1].start, self.runs[-1].end))
             elif isinstance(node, ParameterNode) and item is not None and node.name in arguments:
-                ids = argument_ids(self.tokenizer, item, node, arguments[node.name])
-                self.runs.append(Run(self.layout.parameters[module.path, node.name], ids, "fresh"))
+                if ids := argument_ids(self.tokenizer, item, node, arguments[node.name]):
+                    self.runs.append(Run(self.layout.parameters[module.path, node.name], ids, "fresh"))
 
     def segment(self, node: SegmentNode) -> Run:
         if stored := self.layout.segments.get(node.index):
@@ -116,11 +116,12 @@ class _Placing:
     def append(self, tail: Tail) -> None:
         """The tail starts right behind the last position in use."""
         start = max((run.end for run in self.runs), default=0)
-        self.runs.append(Run(start, self.encode(tail.pieces, start), "fresh"))
+        if ids := self.encode(tail.pieces, start):
+            self.runs.append(Run(start, ids, "fresh"))
 
     def encode(self, pieces: tuple[Piece, ...], start: int) -> tuple[int, ...]:
         """Ids of new text that will stand at `start`."""
-        before = next((run.ids[-1] for run in self.runs if run.ids and run.end == start), None)
-        opens = not any(run.ids != (self.tokenizer.bos_id,) for run in self.runs if run.ids and run.start < start)
+        before = next((run.ids[-1] for run in self.runs if run.end == start), None)
+        opens = not any(run.ids != (self.tokenizer.bos_id,) for run in self.runs if run.start < start)
         special = before if before in self.tokenizer.special_ids else None
         return encode(self.tokenizer, pieces, before=special, start=opens)

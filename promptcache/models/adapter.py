@@ -10,6 +10,9 @@ from transformers import PreTrainedModel
 
 from promptcache.errors import RequestError, UnsupportedModelError
 from promptcache.kv.mask import visibility_mask
+from promptcache.kv.segments import Segments
+from promptcache.models import attention
+from promptcache.models.attention import active
 from promptcache.models.cache import BufferCache
 from promptcache.models.fingerprint import model_fingerprint
 
@@ -31,6 +34,18 @@ class ModelAdapter:
         self.num_layers = int(config.num_hidden_layers)
         self.max_positions: int | None = getattr(config, "max_position_embeddings", None)
         self.vocab_size = int(config.vocab_size)
+        self.attends_segments = self._install_attention()
+
+    def _install_attention(self) -> bool:
+        """Puts our attention function in sdpa's place. Families that run eager only, or count a window by slots, keep
+        their own, and take the assembled path."""
+        config = self.model.config.get_text_config()
+        windows = getattr(config, "sliding_window", None) is not None
+        if windows or self.model.config._attn_implementation not in ("sdpa", attention.NAME):
+            return False
+        attention.register()
+        self.model.set_attn_implementation(attention.NAME)
+        return True
 
     @property
     def device(self) -> torch.device:
@@ -98,23 +113,64 @@ class ModelAdapter:
         and the tokens see each other in order: the model's own causal path, as fast as the stock model. transformers
         reads gaps in positions as packed sequences only where it has no cache, and here it always has one.
         """
+        mask = None
+        if key_positions is None:
+            assert cache.get_seq_length() == 0, "only an empty cache goes without a mask"
+        else:
+            mask = visibility_mask(self._tensor(positions), key_positions, self.dtype)
+        return self._run(ids, positions, cache, mask, last_only)
+
+    def forward_segments(
+        self,
+        ids: Sequence[int],
+        positions: Sequence[int],
+        tail: BufferCache,
+        segments: Segments,
+        *,
+        last_only: bool = True,
+    ) -> torch.Tensor:
+        """As `forward`, with stored segments attended where they lie and `tail` holding what the request computed."""
+        if not segments.views and segments.mask is None and tail.get_seq_length() == 0:
+            return self._run(ids, positions, tail, None, last_only)
+        # A mask with four dimensions is passed on as it is, so none is built; our attention function does without.
+        unused = torch.zeros((1, 1, 1, 1), dtype=self.dtype, device=self.device)
+        with active(segments):
+            return self._run(ids, positions, tail, unused, last_only)
+
+    def full_prefill(self, ids: Sequence[int], positions: Sequence[int]) -> torch.Tensor:
+        """Logits of all tokens, float32 [len(ids), vocab_size], by one pass of the stock model under an explicit mask."""
+        with torch.no_grad():
+            places = self._tensor(positions)
+            output = self.model(
+                input_ids=self._tensor(ids)[None],
+                position_ids=places[None],
+                attention_mask=visibility_mask(places, places, self.dtype),
+                use_cache=False,
+            )
+            return output.logits[0].float()  # type: ignore[no-any-return]
+
+    def _run(
+        self,
+        ids: Sequence[int],
+        positions: Sequence[int],
+        cache: BufferCache,
+        mask: torch.Tensor | None,
+        last_only: bool,
+    ) -> torch.Tensor:
         if self.model.training:
             raise RequestError(
                 "the model is in training mode, where dropout would enter stored states", hint="call model.eval()"
             )
         with torch.no_grad():
-            places = torch.tensor(positions, dtype=torch.long, device=self.device)
-            mask = None
-            if key_positions is None:
-                assert cache.get_seq_length() == 0, "only an empty cache goes without a mask"
-            else:
-                mask = visibility_mask(places, key_positions, self.dtype)
             output = self.model(
-                input_ids=torch.tensor([ids], dtype=torch.long, device=self.device),
-                position_ids=places[None],
+                input_ids=self._tensor(ids)[None],
+                position_ids=self._tensor(positions)[None],
                 attention_mask=mask,
                 cache=cache,
                 use_cache=True,
                 logits_to_keep=1 if last_only else 0,
             )
             return output.logits[0].float()  # type: ignore[no-any-return]
+
+    def _tensor(self, numbers: Sequence[int]) -> torch.Tensor:
+        return torch.tensor(numbers, dtype=torch.long, device=self.device)

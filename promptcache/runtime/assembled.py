@@ -8,38 +8,37 @@ import torch
 
 from promptcache.kv.block import KVBlock
 from promptcache.layout.key import SegmentKey
-from promptcache.layout.plan import RequestPlan, Run
+from promptcache.layout.plan import RequestPlan
 from promptcache.models.adapter import ModelAdapter
+from promptcache.runtime.state import run_states
 
 
-class AssembledCache:
-    """One request's attention state. Reused tokens fill the first slots, computed tokens follow in position order;
-    what a token sees is decided by positions, so the order of slots changes nothing."""
+class AssembledState:
+    """See `AttentionState`. Reused tokens fill the first slots, computed tokens follow in position order; what a token
+    sees is decided by positions, so the order of slots changes nothing."""
 
     def __init__(
         self, adapter: ModelAdapter, plan: RequestPlan, blocks: Mapping[SegmentKey, KVBlock], room: int
     ) -> None:
-        """`room`: tokens to keep free for decoding. Copies; the blocks stay as they are."""
         self.adapter = adapter
         reused = [run for run in plan.runs if run.kind == "reused"]
         self.computed = [run for run in plan.runs if run.kind != "reused"]
         self.cache = adapter.new_cache(plan.num_tokens + room)
         for run in reused:
-            keys, values = _slice(run, blocks)
-            self.cache.append(keys, values)
+            self.cache.append(*run_states(run, blocks))
         self.length = sum(run.length for run in reused)
         self.key_positions = torch.empty(plan.num_tokens + room, dtype=torch.long, device=adapter.device)
         self._place([position for run in reused for position in range(run.start, run.end)], 0)
         self.next_position = plan.runs[-1].end
 
     def prefill(self) -> torch.Tensor:
-        """One pass over all computed tokens, in position order. Logits [vocab_size] of the last one, float32."""
+        """See `AttentionState`."""
         ids = [token for run in self.computed for token in run.ids]
         positions = [position for run in self.computed for position in range(run.start, run.end)]
         return self._forward(ids, positions)
 
     def step(self, token: int) -> torch.Tensor:
-        """One decode step: logits [vocab_size] behind `token`."""
+        """See `AttentionState`."""
         self.next_position += 1
         return self._forward([token], [self.next_position - 1])
 
@@ -52,12 +51,3 @@ class AssembledCache:
 
     def _place(self, positions: list[int], slot: int) -> None:
         self.key_positions[slot : slot + len(positions)] = torch.tensor(positions, dtype=torch.long)
-
-
-def _slice(run: Run, blocks: Mapping[SegmentKey, KVBlock]) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
-    assert run.segment is not None
-    block = blocks[run.segment.key]
-    if run.length == block.seq_len:
-        return block.keys, block.values
-    part = slice(run.offset, run.offset + run.length)
-    return tuple(key[:, part] for key in block.keys), tuple(value[:, part] for value in block.values)

@@ -12,22 +12,24 @@ from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plan import RequestPlan
 from promptcache.layout.tokenizer import Tokenizer
 from promptcache.models.sampling import Sampler
-from promptcache.runtime.assembled import AssembledCache
 from promptcache.runtime.completion import Completion, FinishReason, Usage
 from promptcache.runtime.encoder import ModuleEncoder
+from promptcache.runtime.state import AttentionState, attention_state
 from promptcache.runtime.text_stream import TextStream
 from promptcache.runtime.timing import Stopwatch, Timings
 
 
 @dataclass(frozen=True)
 class Planned:
-    """A request that is ready to run. `layout` is that of its schema, None for a plain prompt."""
+    """A request that is ready to run. `layout` is that of its schema, None for a plain prompt; `attention` is the
+    kind of its `AttentionState`."""
 
     plan: RequestPlan
     layout: SchemaLayout | None
+    attention: str
 
 
-def assemble(encoder: ModuleEncoder, planned: Planned, room: int) -> tuple[AssembledCache, int]:
+def assemble(encoder: ModuleEncoder, planned: Planned, room: int) -> tuple[AttentionState, int]:
     """The request's attention state, and the tokens of encoding passes that it had to wait for."""
     if not planned.plan.runs:
         raise RequestError("the prompt has no tokens", hint="import a module or add text")
@@ -36,7 +38,7 @@ def assemble(encoder: ModuleEncoder, planned: Planned, room: int) -> tuple[Assem
     if planned.layout is not None:
         segments = [run.segment for run in planned.plan.runs if run.kind == "reused" and run.segment is not None]
         blocks, encoded = encoder.blocks(planned.layout, segments)
-    return AssembledCache(encoder.adapter, planned.plan, blocks, room), encoded
+    return attention_state(planned.attention, encoder.adapter, planned.plan, blocks, room), encoded
 
 
 class Generation:

@@ -56,6 +56,11 @@ def agrees(
     assert torch.equal(first, second), "the second time must give the same"
     assert distance(engine.logits(prompt, reuse=False), full) < TOLERANCE
 
+    assembled = PromptCache(engine.model, engine.tokenizer, attention="assembled")
+    assembled.load_schema(schema)
+    assert engine.attention == "segments"
+    assert distance(assembled.logits(prompt), expected) < TOLERANCE
+
     done = engine.generate(prompt, max_new_tokens=1)
     assert done.exact is exact
     assert done.usage.fresh_tokens + done.usage.repaired_tokens == len(computed)

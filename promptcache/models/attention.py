@@ -1,0 +1,59 @@
+"""Our attention function, registered with transformers: plain sdpa until a request sets its segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from promptcache.kv.segments import Segments, attend_segments
+
+NAME = "promptcache"
+
+# A context variable keeps threads apart, and reaches the function in families that pass no keyword arguments on.
+_segments: ContextVar[Segments | None] = ContextVar("promptcache_segments", default=None)
+
+
+@contextmanager
+def active(segments: Segments | None) -> Iterator[None]:
+    """Within it, forward passes of this thread attend to these segments."""
+    token = _segments.set(segments)
+    try:
+        yield
+    finally:
+        _segments.reset(token)
+
+
+def segment_attention(
+    module: torch.nn.Module,
+    query: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    attention_mask: torch.Tensor | None,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[torch.Tensor, None]:
+    """transformers' attention interface. `key` and `value` are the request's tail; a mask is not needed, since the
+    order of positions says what is seen. With no segments set it is sdpa to the letter."""
+    segments = _segments.get()
+    if segments is None:
+        output: tuple[torch.Tensor, None] = sdpa_attention_forward(
+            module, query, key, value, attention_mask, scaling=scaling, **kwargs
+        )
+        return output
+    layer: int = module.layer_idx  # type: ignore[assignment]
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
+    attended = attend_segments(query, key, value, segments, layer, scale)
+    return attended.transpose(1, 2).contiguous(), None
+
+
+def register() -> None:
+    """Makes the function known to transformers under `NAME`. Again changes nothing."""
+    ALL_ATTENTION_FUNCTIONS.register(NAME, segment_attention)
+    ALL_MASK_ATTENTION_FUNCTIONS.register(NAME, sdpa_mask)
