@@ -68,8 +68,8 @@ class _Placing:
                 self.runs.append(self.segment(node))
                 if item is None:
                     self.taken.append((self.runs[-1].start, self.runs[-1].end))
-            elif isinstance(node, ParameterNode) and item is not None and node.name in arguments:
-                if ids := argument_ids(self.tokenizer, item, node, arguments[node.name]):
+            elif isinstance(node, ParameterNode) and item is not None:
+                if ids := argument_ids(self.tokenizer, item, node, arguments.get(node.name, "")):
                     self.runs.append(Run(self.layout.parameters[module.path, node.name], ids, "fresh"))
 
     def segment(self, node: SegmentNode) -> Run:

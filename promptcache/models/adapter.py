@@ -138,7 +138,7 @@ class ModelAdapter:
             return self._run(ids, positions, tail, unused, last_only)
 
     def full_prefill(self, ids: Sequence[int], positions: Sequence[int]) -> torch.Tensor:
-        """Logits of all tokens, float32 [len(ids), vocab_size], by one pass of the stock model under an explicit mask."""
+        """Logits of all tokens, float32 [len(ids), vocab_size]: one pass of the stock model under an explicit mask."""
         with torch.no_grad():
             places = self._tensor(positions)
             output = self.model(

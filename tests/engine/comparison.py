@@ -58,7 +58,6 @@ def agrees(
 
     assembled = PromptCache(engine.model, engine.tokenizer, attention="assembled")
     assembled.load_schema(schema)
-    assert engine.attention == "segments"
     assert distance(assembled.logits(prompt), expected) < TOLERANCE
 
     done = engine.generate(prompt, max_new_tokens=1)
