@@ -17,6 +17,8 @@ from promptcache.source import Source, Span
 MAX_DEPTH = 100
 """Elements may nest this deep. libxml2 stops at 256; ours leaves room for the stages that walk the tree."""
 
+# lxml reads an element's attributes in quadratic time.
+_MOST_ATTRIBUTES = 1000
 _SPACE = "xml:space"
 
 
@@ -84,13 +86,14 @@ class _Builder:
         self.faults = Faults()
 
     def document(self, root: etree._Element) -> Element:
-        too_deep = next((tag for tag in self.tags if tag.depth > MAX_DEPTH), None)
-        if too_deep:
-            raise PMLSyntaxError(
-                f"<{too_deep.name}> is nested deeper than {MAX_DEPTH} elements",
-                hint="nest fewer modules",
-                span=self.places.span(too_deep.at),
-            )
+        for tag in self.tags:
+            if tag.depth > MAX_DEPTH:
+                self.fault(f"<{tag.name}> is nested deeper than {MAX_DEPTH} elements", "nest fewer modules", tag.at)
+                break
+            if len(tag.attributes) > _MOST_ATTRIBUTES:
+                self.fault(f"<{tag.name}> has more than {_MOST_ATTRIBUTES} attributes", "split the module", tag.at)
+                break
+        self.faults.raise_first()
         element = self.element(root, next(self.next_tag), preserve=False)
         self.faults.raise_first()
         return element
@@ -111,19 +114,18 @@ class _Builder:
         values = iter(node.attrib.values())
         attributes = {}
         for name, at in tag.attributes:
-            span = self.places.span(at)
             if name == "xmlns" or name.startswith("xmlns:"):
-                self.fault(f"{name} declares a namespace", "PML has no namespaces: take it out", span)
+                self.fault(f"{name} declares a namespace", "PML has no namespaces: take it out", at)
                 continue
             value = str(next(values))
             if name == _SPACE:
                 if value not in ("default", "preserve"):
-                    self.fault(f'xml:space is "{value[:60]}"', 'it is "preserve" or "default"', span)
+                    self.fault(f'xml:space is "{value[:60]}"', 'it is "preserve" or "default"', at)
             elif name.startswith("xml:"):
-                self.fault(f"<{tag.name}> has no attribute {name}", "of XML's own attributes PML knows xml:space", span)
+                self.fault(f"<{tag.name}> has no attribute {name}", "of XML's own attributes PML knows xml:space", at)
                 continue
-            attributes[name] = Attribute(value, span)
+            attributes[name] = Attribute(value, self.places.span(at))
         return attributes
 
-    def fault(self, message: str, hint: str, span: Span) -> None:
-        self.faults.add(PMLSyntaxError(message, hint=hint, span=span))
+    def fault(self, message: str, hint: str, at: int) -> None:
+        self.faults.add(PMLSyntaxError(message, hint=hint, span=self.places.span(at)))

@@ -178,3 +178,10 @@ def test_faults_of_a_prompt_and_a_schema_taken_for_each_other() -> None:
     fault = schema_fault("<prompt/>")
     assert (fault.message, fault.hint) == ("<prompt> is no schema", "this is a prompt")
     assert "<b>" in fault_of(lambda: parse_prompt("<b/>")).message
+
+
+def test_attributes_are_limited() -> None:
+    attributes = " ".join(f'a{number}=""' for number in range(1001))
+    fault = schema_fault(f'<schema name="s">\n<module {attributes}/></schema>')
+    assert fault.message == "<module> has more than 1000 attributes"
+    assert places(fault) == ["2:1"]
