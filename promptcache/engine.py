@@ -215,7 +215,7 @@ class PromptCache:
     def logits(self, prompt: PromptLike, *, reuse: bool = True) -> torch.Tensor:
         """Logits of the first new token: float32 [vocab_size]."""
         cache, _ = assemble(self._encoder, self._plan(prompt, reuse), room=0)
-        return cache.prefill()
+        return cache.prefill()[-1]
 
     def plan(self, prompt: PromptLike, *, reuse: bool = True) -> RequestPlan:
         """The prompt's token ids, positions and runs, without running the model."""

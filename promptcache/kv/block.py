@@ -28,6 +28,12 @@ class KVBlock:
         """Tokens."""
         return int(self.keys[0].shape[-2]) if self.keys else 0
 
+    def part(self, start: int, end: int) -> KVBlock:
+        """The tokens `[start, end)`, views of this block."""
+        return KVBlock(
+            tuple(key[:, start:end] for key in self.keys), tuple(value[:, start:end] for value in self.values)
+        )
+
     @property
     def num_bytes(self) -> int:
         """Bytes of its tensors."""

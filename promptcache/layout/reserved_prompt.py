@@ -69,8 +69,11 @@ class _Placing:
                 if item is None:
                     self.taken.append((self.runs[-1].start, self.runs[-1].end))
             elif isinstance(node, ParameterNode) and item is not None:
-                if ids := argument_ids(self.tokenizer, item, node, arguments.get(node.name, "")):
-                    self.runs.append(Run(self.layout.parameters[module.path, node.name], ids, "fresh"))
+                self.argument(item, node, arguments.get(node.name, ""))
+
+    def argument(self, item: BoundImport, node: ParameterNode, text: str) -> None:
+        if ids := argument_ids(self.tokenizer, item, node, text):
+            self.runs.append(Run(self.layout.parameters[item.path, node.name], ids, "fresh"))
 
     def segment(self, node: SegmentNode) -> Run:
         if stored := self.layout.segments.get(node.index):

@@ -98,27 +98,27 @@ class ModelAdapter:
         shapes, devices = self._layers
         return BufferCache(shapes, capacity, self.dtype, devices)
 
+    def position_mask(self, positions: Sequence[int], key_positions: Sequence[int]) -> torch.Tensor:
+        """Additive [1, 1, queries, keys] in the model's dtype: what is seen by position."""
+        return visibility_mask(self._tensor(positions), self._tensor(key_positions), self.dtype)
+
     def forward(
         self,
         ids: Sequence[int],
         positions: Sequence[int],
         cache: BufferCache,
-        key_positions: torch.Tensor | None,
+        mask: torch.Tensor | None,
         *,
-        last_only: bool = True,
+        keep: int = 1,
     ) -> torch.Tensor:
-        """Logits, float32 [1 or len(ids), vocab_size], of tokens at ascending positions; their states join the cache.
+        """Logits, float32 [keep, vocab_size] (keep 0: of all tokens), at ascending positions; states join the cache.
 
-        `key_positions` (int64, one for each slot after the update) gives the mask. None means that the cache is empty
-        and the tokens see each other in order: the model's own causal path, as fast as the stock model. transformers
-        reads gaps in positions as packed sequences only where it has no cache, and here it always has one.
+        `mask` is additive, [1, 1, len(ids), slots after the update]. None means that the cache is empty and the tokens
+        see each other in order: the model's own causal path, as fast as the stock model. transformers reads gaps in
+        positions as packed sequences only where it has no cache, and here it always has one.
         """
-        mask = None
-        if key_positions is None:
-            assert cache.get_seq_length() == 0, "only an empty cache goes without a mask"
-        else:
-            mask = visibility_mask(self._tensor(positions), key_positions, self.dtype)
-        return self._run(ids, positions, cache, mask, last_only)
+        assert mask is not None or cache.get_seq_length() == 0, "only an empty cache goes without a mask"
+        return self._run(ids, positions, cache, mask, keep)
 
     def forward_segments(
         self,
@@ -127,15 +127,15 @@ class ModelAdapter:
         tail: BufferCache,
         segments: Segments,
         *,
-        last_only: bool = True,
+        keep: int = 1,
     ) -> torch.Tensor:
         """As `forward`, with stored segments attended where they lie and `tail` holding what the request computed."""
         if not segments.views and segments.mask is None and tail.get_seq_length() == 0:
-            return self._run(ids, positions, tail, None, last_only)
+            return self._run(ids, positions, tail, None, keep)
         # A mask with four dimensions is passed on as it is, so none is built; our attention function does without.
         unused = torch.zeros((1, 1, 1, 1), dtype=self.dtype, device=self.device)
         with active(segments):
-            return self._run(ids, positions, tail, unused, last_only)
+            return self._run(ids, positions, tail, unused, keep)
 
     def full_prefill(self, ids: Sequence[int], positions: Sequence[int]) -> torch.Tensor:
         """Logits of all tokens, float32 [len(ids), vocab_size]: one pass of the stock model under an explicit mask."""
@@ -155,7 +155,7 @@ class ModelAdapter:
         positions: Sequence[int],
         cache: BufferCache,
         mask: torch.Tensor | None,
-        last_only: bool,
+        keep: int,
     ) -> torch.Tensor:
         if self.model.training:
             raise RequestError(
@@ -168,7 +168,7 @@ class ModelAdapter:
                 attention_mask=mask,
                 cache=cache,
                 use_cache=True,
-                logits_to_keep=1 if last_only else 0,
+                logits_to_keep=keep,
             )
             return output.logits[0].float()  # type: ignore[no-any-return]
 

@@ -8,6 +8,8 @@ import torch
 from transformers import Cache
 from transformers.cache_utils import CacheLayerMixin
 
+from promptcache.kv.block import KVBlock
+
 
 class BufferLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     """One layer's keys and values in a preallocated buffer, [1, num_kv_heads, capacity, head_dim].
@@ -79,10 +81,16 @@ class BufferCache(Cache):
             ]
         )
 
-    def append(self, keys: tuple[torch.Tensor, ...], values: tuple[torch.Tensor, ...]) -> None:
-        """Copies one block's states, [num_kv_heads, seq_len, head_dim] a layer, behind what is there."""
-        for layer, key, value in zip(self.layers, keys, values, strict=True):
+    def append(self, block: KVBlock) -> None:
+        """Copies a block's states behind what is there."""
+        for layer, key, value in zip(self.layers, block.keys, block.values, strict=True):
             layer.update(key[None], value[None])
+
+    def rewind(self, length: int) -> None:
+        """Forgets the slots from `length` on."""
+        for layer in self.layers:
+            assert 0 <= length <= layer.length, "a cache can only be made shorter"
+            layer.length = length
 
     def read(self, start: int, end: int) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
         """Own copies of the slots `[start, end)`: keys and values, [num_kv_heads, end - start, head_dim] a layer."""

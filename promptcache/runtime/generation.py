@@ -92,7 +92,7 @@ class Generation:
         cache, encoded = assemble(self._encoder, self._planned, self._room)
         assemble_ms = self._watch.lap()
         context = list(plan.token_ids)
-        logits = cache.prefill()
+        logits = cache.prefill()[-1]
         prefill_ms = ttft_ms = 0.0
         text: list[str] = []
         while True:

@@ -28,7 +28,7 @@ def segments_path_is_right(adapter: ModelAdapter) -> bool:
         positions[_STORED:],
         adapter.new_cache(_FRESH),
         Segments((SegmentView(block.keys, block.values, 0),)),
-        last_only=False,
+        keep=0,
     )
     error = float((found - expected).abs().max() / expected.std().clamp_min(1e-6))
     return error <= _TOLERANCE.get(adapter.dtype, 1e-3)

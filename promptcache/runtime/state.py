@@ -11,23 +11,33 @@ from promptcache.errors import RequestError
 from promptcache.kv.block import KVBlock
 from promptcache.layout.key import SegmentKey
 from promptcache.layout.plan import RequestPlan, Run
+from promptcache.layout.token_tree import TokenTree
 from promptcache.models.adapter import ModelAdapter
+
+Blocks = Mapping[SegmentKey, KVBlock]
 
 
 class AttentionState(Protocol):
     """Belongs to one request. Computed tokens see what stands at lower positions, wherever states lie in memory; stored
     blocks are read and never written."""
 
-    def prefill(self) -> torch.Tensor:
-        """One pass over all computed tokens, in position order: logits [vocab_size] of the last, float32."""
+    def prefill(self, *, keep: int = 1) -> torch.Tensor:
+        """One pass over all computed tokens, in position order. Logits of the last `keep` of them (0: of all), float32
+        [keep, vocab_size]."""
+
+    def prefill_tree(self, tree: TokenTree) -> torch.Tensor:
+        """As `prefill`, with the tree behind the prompt in the same pass: float32 [1 + nodes, vocab_size], the prompt's
+        last token first. The tree's states are not kept."""
 
     def step(self, token: int) -> torch.Tensor:
         """One decode step at the next position: logits [vocab_size] behind `token`, float32."""
 
+    def computed(self) -> KVBlock:
+        """Own copy of the states that this request computed, in the order of computing: the plan's computed tokens by
+        position, then decoded ones."""
 
-def attention_state(
-    name: str, adapter: ModelAdapter, plan: RequestPlan, blocks: Mapping[SegmentKey, KVBlock], room: int
-) -> AttentionState:
+
+def attention_state(name: str, adapter: ModelAdapter, plan: RequestPlan, blocks: Blocks, room: int) -> AttentionState:
     """The state of that kind for a plan; `room` is how many tokens will be decoded. Raises RequestError for an unknown
     kind."""
     from promptcache.runtime.assembled import AssembledState
@@ -42,13 +52,19 @@ def attention_state(
     return known[name](adapter, plan, blocks, room)
 
 
-def run_states(
-    run: Run, blocks: Mapping[SegmentKey, KVBlock]
-) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
+def run_states(run: Run, blocks: Blocks) -> KVBlock:
     """Keys and values of a reused run, views of its block: [num_kv_heads, run length, head_dim] a layer."""
     assert run.segment is not None
     block = blocks[run.segment.key]
-    if run.length == block.seq_len:
-        return block.keys, block.values
-    part = slice(run.offset, run.offset + run.length)
-    return tuple(key[:, part] for key in block.keys), tuple(value[:, part] for value in block.values)
+    return block if run.length == block.seq_len else block.part(run.offset, run.offset + run.length)
+
+
+def tree_mask(tree: TokenTree, before: int, dtype: torch.dtype) -> torch.Tensor:
+    """Additive [before + nodes, before + nodes]: `before` tokens in causal order, then the tree, whose nodes see all of
+    those, their ancestors and themselves."""
+    size = before + len(tree)
+    mask = torch.full((size, size), torch.finfo(dtype).min, dtype=dtype).triu(1)
+    mask[before:, before:] = torch.finfo(dtype).min
+    for node, seen in enumerate(tree.ancestors()):
+        mask[before + node, [before + other for other in seen]] = 0
+    return mask
