@@ -6,7 +6,8 @@ Only torch and the model itself are used here, nothing of promptcache: a fault t
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,24 +66,39 @@ def additive_mask(tokens: Sequence[Token], sees: Sees, *, window: int | None, dt
     return torch.zeros(hidden.shape, dtype=dtype).masked_fill(hidden, torch.finfo(dtype).min)
 
 
+@contextmanager
+def stock_attention(model: Any) -> Iterator[None]:
+    """Takes an attention function that someone set on the model off it for the time being."""
+    found = model.config._attn_implementation
+    if found in ("sdpa", "eager"):
+        yield
+        return
+    model.set_attn_implementation("sdpa")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(found)
+
+
 @torch.no_grad()
 def oracle_logits(model: Any, tokens: Sequence[Token], sees: Sees | None = None) -> Tensor:
     """Logits of every token, in the order given: float32 [len(tokens), vocab_size].
 
-    The order of `tokens` decides nothing. Two real tokens at one position, or two of one group, are a mistake of the
-    caller: ValueError.
+    A model that an engine holds is run with stock attention, and given back as it was. The order of `tokens` decides
+    nothing. Two real tokens at one position, or two of one group, are a mistake of the caller: ValueError.
     """
     for view in {None, *(t.group for t in tokens)}:
         places = Counter(t.position for t in tokens if (not t.ghost if view is None else t.group == view))
         if twice := [p for p, count in places.items() if count > 1]:
             raise ValueError(f"positions used by two tokens: {sorted(twice)}")
-    out = model(
-        input_ids=torch.tensor([[t.id for t in tokens]]),
-        position_ids=torch.tensor([[t.position for t in tokens]]),
-        # A mask is never left out: without one, transformers takes a gap in the positions for packed sequences.
-        attention_mask=additive_mask(tokens, sees or sees_by_position, window=None, dtype=model.dtype),
-        use_cache=False,
-    )
+    with stock_attention(model):
+        out = model(
+            input_ids=torch.tensor([[t.id for t in tokens]]),
+            position_ids=torch.tensor([[t.position for t in tokens]]),
+            # A mask is never left out: without one, transformers takes a gap in the positions for packed sequences.
+            attention_mask=additive_mask(tokens, sees or sees_by_position, window=None, dtype=model.dtype),
+            use_cache=False,
+        )
     return out.logits[0].float()
 
 

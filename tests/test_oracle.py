@@ -6,7 +6,7 @@ import random
 
 import pytest
 import torch
-from transformers import DynamicCache
+from transformers import AttentionInterface, DynamicCache
 
 from tests.oracle import (
     FRESH,
@@ -173,6 +173,21 @@ def test_a_window_counts_positions_and_leaves_a_token_itself():
         [False, False, True, False],
         [False, False, True, True],
     ]
+
+
+def test_a_model_with_another_attention_function_is_run_with_the_stock_one(model):
+    def broken(module, query, key, value, attention_mask, **kwargs):
+        raise AssertionError("the oracle used it")
+
+    AttentionInterface.register("broken", broken)
+    given = tokens(b"abc", 0, "a") + tokens(b"de", 5)
+    expected = oracle_logits(model, given)
+    model.set_attn_implementation("broken")
+    try:
+        assert torch.equal(oracle_logits(model, given), expected)
+        assert model.config._attn_implementation == "broken"
+    finally:
+        model.set_attn_implementation("sdpa")
 
 
 def test_mistakes_of_the_caller_are_refused(model):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any
 
@@ -24,6 +25,18 @@ def distance(a: torch.Tensor, b: torch.Tensor) -> float:
     return float((a - b).abs().max())
 
 
+def expect(model: Any, given: Sequence[Token], sees: Sees | None = None) -> tuple[torch.Tensor, float]:
+    """The oracle's logits of the first new token, and how close reuse must come.
+
+    That is 1e-4, and twice what float32 moves the oracle itself: a few tokens can condition a tiny model so badly that
+    two right ways to the same logits are 1e-4 apart.
+    """
+    logits = next_token_logits(model, given, sees)
+    rounding = distance(logits, next_token_logits(copy.deepcopy(model).double(), given, sees))
+    assert rounding < 10 * TOLERANCE
+    return logits, TOLERANCE + 2 * rounding
+
+
 def agrees(
     engine: PromptCache,
     schema: str,
@@ -40,7 +53,7 @@ def agrees(
     """
     real = sorted((t for t in given if not t.ghost), key=lambda t: t.position)
     ids, positions = [t.id for t in real], [t.position for t in real]
-    expected = next_token_logits(engine.model, given, sees)
+    expected, limit = expect(engine.model, given, sees)
     full = full_prefill_logits(engine.model, ids, positions)[-1]
 
     engine.load_schema(schema, replace=True)
@@ -52,19 +65,19 @@ def agrees(
 
     first, second = engine.logits(prompt), engine.logits(prompt)
     assert first.dtype == torch.float32 and first.shape == expected.shape
-    assert distance(first, expected) < TOLERANCE
+    assert distance(first, expected) < limit
     assert torch.equal(first, second), "the second time must give the same"
-    assert distance(engine.logits(prompt, reuse=False), full) < TOLERANCE
+    assert distance(engine.logits(prompt, reuse=False), full) < limit
 
     assembled = PromptCache(engine.model, engine.tokenizer, attention="assembled")
     assembled.load_schema(schema)
-    assert distance(assembled.logits(prompt), expected) < TOLERANCE
+    assert distance(assembled.logits(prompt), expected) < limit
 
     done = engine.generate(prompt, max_new_tokens=1)
     assert done.exact is exact
     assert done.usage.fresh_tokens + done.usage.repaired_tokens == len(computed)
     assert done.usage.reused_tokens + len(computed) == done.usage.prompt_tokens == len(real)
     if exact:
-        assert distance(first, full) < TOLERANCE
+        assert distance(first, full) < limit
     else:
         assert distance(expected, full) > 100 * TOLERANCE, "this case cannot tell reuse from a full prefill"

@@ -13,8 +13,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from promptcache import PromptCache
-from tests.engine.comparison import TOLERANCE, byte_engine, distance
-from tests.oracle import FRESH, Token, next_token_logits, tokens
+from tests.engine.comparison import byte_engine, distance, expect
+from tests.oracle import FRESH, Token, tokens
 from tests.tiny import UNK
 
 
@@ -139,6 +139,17 @@ class Draw:
         return f'<schema name="s">{xml}</schema>', f'<prompt schema="s">{"".join(pieces)}{ask}</prompt>'
 
 
+def is_exact(given: list[Token]) -> bool:
+    """Whether all that is stored saw just the ids and positions that stand below it in the request."""
+    real = [t for t in given if not t.ghost]
+
+    def below(seen: list[Token], position: int) -> set[tuple[int, int]]:
+        return {(t.id, t.position) for t in seen if t.position < position}
+
+    stored = [t for t in real if t.group != FRESH]
+    return all(below([k for k in given if k.group == t.group], t.position) == below(real, t.position) for t in stored)
+
+
 @pytest.fixture(scope="module")
 def engine() -> PromptCache:
     return byte_engine()
@@ -152,7 +163,9 @@ def check(engine: PromptCache, random: Random) -> None:
     real = sorted((t for t in draw.tokens if not t.ghost), key=lambda t: t.position)
     assert list(plan.token_ids) == [t.id for t in real], (schema, prompt)
     assert list(plan.position_ids) == [t.position for t in real], (schema, prompt)
-    assert distance(engine.logits(prompt), next_token_logits(engine.model, draw.tokens)) < TOLERANCE, (schema, prompt)
+    expected, limit = expect(engine.model, draw.tokens)
+    assert distance(engine.logits(prompt), expected) < limit, (schema, prompt)
+    assert plan.exact is is_exact(draw.tokens), (schema, prompt)
 
 
 unhurried = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
