@@ -1,0 +1,24 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Model = Annotated[str, typer.Option("--model", metavar="NAME", help="The default model, a folder, or a Hub id.")]
+Dtype = Annotated[str, typer.Option("--dtype", help="float32, bfloat16, float16, or auto (as saved).")]
+Layout = Annotated[str, typer.Option("--layout", help="Where tokens sit.")]
+Encoding = Annotated[str, typer.Option("--encoding", help="What a module sees while it is encoded.")]
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+SchemaFolders = Annotated[
+    list[Path] | None,
+    typer.Option("--schemas", metavar="DIR", help="Look for schemas here, too. May be given several times."),
+]
+SchemaFiles = Annotated[
+    list[Path] | None,
+    typer.Option("--schema", metavar="FILE", help="A schema. May be given several times."),
+]
+
+MODEL, DTYPE, LAYOUT, ENCODING = "smollm2-135m", "float32", "reserved", "isolated"

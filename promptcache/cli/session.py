@@ -1,0 +1,32 @@
+"""An engine for the length of a command."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from promptcache.cli.console import spinner, token_bar
+from promptcache.errors import RequestError
+
+if TYPE_CHECKING:
+    from promptcache.engine import PromptCache
+    from promptcache.runtime.loaded_schema import LoadedSchema
+
+
+def open_engine(model: str, *, dtype: str, layout: str, encoding: str) -> PromptCache:
+    """The engine that the options ask for. Raises BadParameter for values there are not, ModelError for the model."""
+    with spinner(f"loading {model}"):
+        from promptcache.engine import PromptCache
+
+        try:
+            return PromptCache.from_pretrained(model, dtype=dtype, layout=layout, encoding=encoding)
+        except RequestError as fault:
+            raise typer.BadParameter(f"{fault.message}; {fault.hint}") from fault
+
+
+def encode_schema(engine: PromptCache, path: Path) -> LoadedSchema:
+    """Load a schema's file and encode all of it, with a bar."""
+    with token_bar(f"encoding {path.name}") as progress:
+        return engine.load_schema(path, replace=True, progress=progress)
