@@ -10,7 +10,7 @@ import pytest
 from eval.longbench.case import Case, build_case, most_tokens
 from eval.longbench.data import load_dataset
 from eval.longbench.parts import PromptParts, prompt_parts
-from eval.longbench.split import split_context
+from eval.longbench.split import Split, split_context
 from eval.longbench.tasks import TASKS
 from eval.longbench.truncate import truncate
 from promptcache.pml.nodes import Import, Module, NewText, Node, Text, Turn
@@ -62,9 +62,9 @@ def test_few_shot_and_code_stand_outside_turns() -> None:
 
 
 @pytest.mark.parametrize("split", ["modular", "whole"])
-def test_empty_parts(split: str) -> None:
+def test_empty_parts(split: Split) -> None:
     for before, context, after in itertools.product(["", "a"], ["", "Passage 1: b"], ["", "c"]):
-        case = build_case(TASKS["hotpotqa"], PromptParts(before, context, after), split, "x")  # type: ignore[arg-type]
+        case = build_case(TASKS["hotpotqa"], PromptParts(before, context, after), split, "x")
         assert _joined(case) == before + context + after
 
 
@@ -87,4 +87,4 @@ def test_all_real_records_become_cases(name: str) -> None:
         parts = prompt_parts(task, record)
         expected = task.template.format(context=record.context, input=record.input)
         for split in ("modular", "whole"):
-            assert _joined(build_case(task, parts, split, f"{record.index}-{split}")) == expected  # type: ignore[arg-type]
+            assert _joined(build_case(task, parts, split, f"{record.index}-{split}")) == expected

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from eval.longbench.parts import PromptParts
-from eval.longbench.truncate import truncate
+from eval.longbench.truncate import Mode, truncate
 from promptcache.errors import RequestError
 from tests.eval.toy_tokenizers import TOKENIZERS
 
@@ -21,7 +21,7 @@ def _cut_once(text: str, whole: str) -> bool:
 
 @pytest.mark.parametrize("name", TOKENIZERS)
 @pytest.mark.parametrize("mode", ["context", "prompt"])
-def test_below_and_at_the_limit_nothing_changes(name: str, mode: str) -> None:
+def test_below_and_at_the_limit_nothing_changes(name: str, mode: Mode) -> None:
     encode, decode = TOKENIZERS[name]
     size = len(encode(PARTS.text))
     for limit in (size, size + 1, 10 * size):
@@ -121,7 +121,7 @@ def test_an_empty_context() -> None:
     limit=st.integers(-1, 60),
     mode=st.sampled_from(["context", "prompt"]),
 )
-def test_any_text_at_any_limit(name: str, texts: tuple[str, str, str], limit: int, mode: str) -> None:
+def test_any_text_at_any_limit(name: str, texts: tuple[str, str, str], limit: int, mode: Mode) -> None:
     encode, decode = TOKENIZERS[name]
     parts = PromptParts(*texts)
     try:
