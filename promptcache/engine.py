@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import logging
-import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import torch
 
-from promptcache.errors import PromptError, RequestError, UnsupportedModelError
+from promptcache.errors import RequestError, UnsupportedModelError
 from promptcache.layout.encoding import encoding as find_encoding
 from promptcache.layout.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
-from promptcache.layout.plain import plan_plain
 from promptcache.layout.plan import RequestPlan
 from promptcache.layout.policy import policy
 from promptcache.models.adapter import ModelAdapter
 from promptcache.models.loading import load_model
-from promptcache.models.sampling import Sampler
 from promptcache.models.tokenizer import HFTokenizer
-from promptcache.pml import Prompt, Schema, bind, parse_prompt, parse_schema, read_prompt, read_schema
+from promptcache.pml import Node, Prompt, Schema, Text, Turn, parse_prompt, parse_schema, read_prompt, read_schema
+from promptcache.runtime.chat import Chats
 from promptcache.runtime.completion import Completion
 from promptcache.runtime.encoder import ModuleEncoder
-from promptcache.runtime.generation import Generation, Planned, assemble
-from promptcache.runtime.loaded_schema import LoadedSchema
+from promptcache.runtime.generation import Generation, Planned
+from promptcache.runtime.options import Sampling, SamplingOptions
+from promptcache.runtime.prefix import Prefix
+from promptcache.runtime.prepare import prepare
+from promptcache.runtime.requests import Requests
+from promptcache.runtime.schemas import LoadedSchema, LoadedSchemas
 from promptcache.runtime.self_check import segments_path_is_right
+from promptcache.runtime.session import Session
 from promptcache.runtime.timing import Stopwatch
 from promptcache.store.host import HostStore
 
@@ -34,13 +38,15 @@ logger = logging.getLogger(__name__)
 
 PromptLike = Prompt | Path | str
 SchemaLike = Schema | Path | str
+Messages = Sequence[Mapping[str, str]]
 
 
 class PromptCache:
     """Answers prompts whose modules were run through the model before.
 
     `encoding` says what a module sees while it is encoded, `layout` where tokens sit (PML reference, sections 4 and 5).
-    The model stays the caller's: nothing of it is changed. Safe to use from many threads.
+    The model stays the caller's: nothing of it is changed but the attention function, which is plain sdpa outside our
+    own calls. Safe to use from many threads.
 
     Method: Prompt Cache, Gim et al., MLSys 2024 (arXiv 2311.04934).
     """
@@ -53,9 +59,11 @@ class PromptCache:
         encoding: str = "isolated",
         layout: str = "reserved",
         attention: str | None = None,
+        chat_bytes: int = 1 << 30,
     ) -> None:
         """`model` and `tokenizer` are transformers objects. `attention` is `segments` (stored states are attended where
         they lie; the default where the model allows it) or `assembled` (they are copied together for each request).
+        `chat_bytes` bounds what `chat` keeps.
 
         Raises UnsupportedModelError, RequestError.
         """
@@ -69,13 +77,13 @@ class PromptCache:
         self.attention = self._choose_attention(attention)
         self._tokenizer = HFTokenizer(tokenizer)
         self._store = HostStore()
-        self._encoder = ModuleEncoder(self._adapter, self._store)
-        self._schemas: dict[str, LoadedSchema] = {}
-        self._lock = threading.Lock()
-        self._bytes_per_token = self._adapter.bytes_per_token  # also refuses what keeps no keys and values, at once
         self._context = KeyContext(
             model=self._adapter.fingerprint, tokenizer=self._tokenizer.fingerprint, dtype=str(self._adapter.dtype)
         )
+        encoder = ModuleEncoder(self._adapter, self._store)
+        self._schemas = LoadedSchemas(encoder)
+        self._requests = Requests(self._adapter, self._tokenizer, encoder, self._context, self.attention, layout)
+        self._chats = Chats(self._requests, chat_bytes)
 
     @classmethod
     def from_pretrained(
@@ -87,16 +95,27 @@ class PromptCache:
         encoding: str = "isolated",
         layout: str = "reserved",
         attention: str | None = None,
+        chat_bytes: int = 1 << 30,
     ) -> PromptCache:
         """An engine on a model by name: the default one, a local folder, or a Hub id.
 
         Raises ModelNotFoundError with all that was tried.
         """
         loaded = load_model(name, dtype=dtype, device=device)
-        return cls(loaded.model, loaded.tokenizer, encoding=encoding, layout=layout, attention=attention)
+        return cls(
+            loaded.model,
+            loaded.tokenizer,
+            encoding=encoding,
+            layout=layout,
+            attention=attention,
+            chat_bytes=chat_bytes,
+        )
 
     def lay_out(self, source: SchemaLike, *, layout: str | None = None) -> SchemaLayout:
-        """Where a schema's tokens sit, without running the model or keeping anything."""
+        """Where a schema's tokens sit, without running the model or keeping anything.
+
+        Raises PMLError, LayoutError, TurnError for faults of the schema.
+        """
         return policy(layout or self.layout).lay_out(
             _schema(source),
             self._tokenizer,
@@ -121,105 +140,69 @@ class PromptCache:
         Raises PMLError, LayoutError, TurnError for faults, RequestError for a name in use.
         """
         made = self.lay_out(source, layout=layout)
-        known = self._schemas.get(made.name)
-        if known is not None and not replace:
-            if known.layout == made:
-                return known
-            raise RequestError(
-                f"a schema named {made.name!r} is loaded already",
-                hint="unload it first, or pass replace=True",
-            )
-        watch = Stopwatch()
-        encoded = self._encoder.encode(made, progress) if encode else 0
-        schema = LoadedSchema(made, made.num_tokens * self._bytes_per_token, encoded, watch.lap() if encoded else 0.0)
-        with self._lock:
-            self._schemas[made.name] = schema
-            if known is not None:
-                self._discard(known)
-        return schema
+        return self._schemas.load(made, replace=replace, encode=encode, progress=progress)
 
     def unload_schema(self, name: str) -> None:
         """Forgets a schema and the states that no other schema shares. Requests under way go on unharmed."""
-        with self._lock:
-            if name not in self._schemas:
-                raise RequestError(f"no schema named {name!r} is loaded", hint=self._names_hint())
-            self._discard(self._schemas.pop(name))
+        self._schemas.unload(name)
 
     @property
     def schemas(self) -> dict[str, LoadedSchema]:
         """The loaded schemas by name (a copy)."""
-        with self._lock:
-            return dict(self._schemas)
+        return self._schemas.all()
 
-    def generate(
-        self,
-        prompt: PromptLike,
-        *,
-        max_new_tokens: int = 64,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        top_k: int = 0,
-        repetition_penalty: float = 1.0,
-        seed: int | None = None,
-        stop: str | Iterable[str] = (),
-        reuse: bool = True,
-    ) -> Completion:
+    def generate(self, prompt: PromptLike, *, reuse: bool = True, **options: Unpack[SamplingOptions]) -> Completion:
         """Answers a prompt: a Prompt, a Path, or text; text that begins with `<prompt` is PML, other text is a plain
-        prompt with no modules. With `reuse` false the same ids at the same positions are all computed.
+        prompt with no modules. `options` (see `Sampling`): max_new_tokens=64, temperature=0.0, top_p=1.0, top_k=0,
+        repetition_penalty=1.0, seed=None, stop=(). With `reuse` false the same ids at the same positions are computed.
 
         Raises PMLError, LayoutError, TurnError for faults of the prompt, RequestError for arguments out of range.
         """
-        generation = self.stream(
-            prompt,
-            max_new_tokens=max_new_tokens,
-            temperature=temperature,
-            top_p=top_p,
-            top_k=top_k,
-            repetition_penalty=repetition_penalty,
-            seed=seed,
-            stop=stop,
-            reuse=reuse,
-        )
-        for _ in generation:
-            pass
-        return generation.completion
+        return self.stream(prompt, reuse=reuse, **options).finish()
 
-    def stream(
-        self,
-        prompt: PromptLike,
-        *,
-        max_new_tokens: int = 64,
-        temperature: float = 0.0,
-        top_p: float = 1.0,
-        top_k: int = 0,
-        repetition_penalty: float = 1.0,
-        seed: int | None = None,
-        stop: str | Iterable[str] = (),
-        reuse: bool = True,
-    ) -> Generation:
+    def stream(self, prompt: PromptLike, *, reuse: bool = True, **options: Unpack[SamplingOptions]) -> Generation:
         """As `generate`, piece by piece: iterate over the result; its `completion` is there at the end."""
         watch = Stopwatch()
-        if isinstance(max_new_tokens, bool) or not isinstance(max_new_tokens, int) or max_new_tokens < 1:
-            raise RequestError(f"max_new_tokens={max_new_tokens!r} is out of range", hint="it must be 1 or more")
-        sampler = Sampler(
-            temperature=temperature, top_p=top_p, top_k=top_k, repetition_penalty=repetition_penalty, seed=seed
-        )
-        stops = (stop,) if isinstance(stop, str) else tuple(stop)
-        if not all(isinstance(text, str) and text for text in stops):
-            raise RequestError("a stop string is empty or no string", hint="give non-empty strings")
-        planned = self._plan(prompt, reuse)
-        return Generation(
-            self._encoder, self._tokenizer, planned, sampler, watch, max_new_tokens=max_new_tokens, stop=stops
-        )
+        sampling = Sampling.of(options)
+        return self._requests.generation(self._planned(prompt, reuse), sampling, watch)
 
     def logits(self, prompt: PromptLike, *, reuse: bool = True) -> torch.Tensor:
         """Logits of the first new token: float32 [vocab_size]."""
-        cache, _ = assemble(self._encoder, self._plan(prompt, reuse), room=0)
-        return cache.prefill()[-1]
+        return self._requests.assemble(self._planned(prompt, reuse)).prefill()[-1]
 
     def plan(self, prompt: PromptLike, *, reuse: bool = True) -> RequestPlan:
         """The prompt's token ids, positions and runs, without running the model."""
-        return self._plan(prompt, reuse).plan
+        return self._planned(prompt, reuse).plan
+
+    def prefix(self, start: str | Messages) -> Prefix:
+        """One static text, or conversation, for many short suffixes; exact wherever the text is split.
+
+        It is a schema of one anonymous text: `unload_schema(prefix.schema.name)` forgets it.
+        """
+        return Prefix(self._requests, self.load_schema(_prefix_schema(start)), start)
+
+    def chat(self, messages: Messages, **options: Unpack[SamplingOptions]) -> Completion:
+        """The reply to a conversation ({"role": ..., "content": ...}). What earlier calls computed of it is reused, to
+        the token, and its states are kept for the next turn within `chat_bytes`; the least recently used go first."""
+        return self.chat_stream(messages, **options).finish()
+
+    def chat_stream(self, messages: Messages, **options: Unpack[SamplingOptions]) -> Generation:
+        """As `chat`, piece by piece."""
+        watch = Stopwatch()
+        return self._chats.stream(messages, Sampling.of(options), watch)
+
+    def session(self, prompt: PromptLike) -> Session:
+        """A conversation that goes on behind a prompt: `session.send("...")`."""
+        parsed = _prompt(prompt)
+        return Session(self._requests, parsed, self._layout_of(parsed))
+
+    def prepare(self, prompt: PromptLike, *, copies: int = 1) -> dict[str, Any]:
+        """Keyword arguments for `model.generate`: the prompt's ids, mask and positions, and a private transformers
+        cache with the states of all tokens but the last; `copies` rows of it for beams or return sequences.
+
+        Assisted and prompt-lookup decoding feed the whole prompt again on top of a full cache, and give wrong text.
+        """
+        return prepare(self._requests, self._planned(prompt, reuse=True), copies)
 
     def _choose_attention(self, name: str | None) -> str:
         if name not in (None, "segments", "assembled"):
@@ -235,36 +218,13 @@ class PromptCache:
         logger.warning("%s fails the check of the segments path and takes the assembled one", type(self.model).__name__)
         return "assembled"
 
-    def _plan(self, prompt: PromptLike, reuse: bool) -> Planned:
+    def _planned(self, prompt: PromptLike, reuse: bool) -> Planned:
         parsed = _prompt(prompt)
-        limit = self._adapter.max_positions
-        if parsed.schema is None:
-            bound = bind(parsed, None)
-            plan, layout = plan_plain(bound, self._tokenizer, layout=self.layout, max_positions=limit), None
-        else:
-            layout = self._loaded(parsed).layout
-            bound = bind(parsed, layout.schema)
-            plan = policy(layout.policy).plan(layout, bound, self._tokenizer, max_positions=limit)
-        if not plan.runs:
-            raise RequestError("the prompt has no tokens", hint="import a module or add text")
-        return Planned(plan, layout, self.attention) if reuse else Planned(plan.without_reuse(), None, self.attention)
+        layout = self._layout_of(parsed)
+        return self._requests.planned(self._requests.plan(parsed, layout), layout, reuse=reuse)
 
-    def _loaded(self, prompt: Prompt) -> LoadedSchema:
-        with self._lock:
-            if prompt.schema not in self._schemas:
-                raise PromptError(
-                    f"no schema named {prompt.schema!r} is loaded", hint=self._names_hint(), span=prompt.span
-                )
-            return self._schemas[prompt.schema]
-
-    def _names_hint(self) -> str:
-        return f"loaded are: {', '.join(sorted(self._schemas)) or 'none; call load_schema first'}"
-
-    def _discard(self, schema: LoadedSchema) -> None:
-        kept = {segment.key for other in self._schemas.values() for segment in other.layout.segments.values()}
-        for segment in schema.layout.segments.values():
-            if segment.key not in kept:
-                self._store.discard(segment.key)
+    def _layout_of(self, prompt: Prompt) -> SchemaLayout | None:
+        return None if prompt.schema is None else self._schemas.find(prompt.schema, prompt.span).layout
 
 
 def _schema(source: SchemaLike) -> Schema:
@@ -283,3 +243,15 @@ def _prompt(prompt: PromptLike) -> Prompt:
     if isinstance(prompt, Path):
         return read_prompt(prompt)
     return parse_prompt(prompt) if prompt.lstrip().startswith("<prompt") else Prompt(text=prompt)
+
+
+def _prefix_schema(start: str | Messages) -> Schema:
+    """A schema of one anonymous text, named by its content."""
+    prompt = Prompt(text=start) if isinstance(start, str) else Prompt(messages=start)
+    children: tuple[Node, ...] = tuple(
+        Turn(turn.role, (Text(turn.text),) if turn.text else ()) for turn in prompt.turns
+    )
+    if isinstance(start, str) and start:
+        children = (Text(start),)
+    digest = blake2b(repr(children).encode("utf-8", "surrogatepass"), digest_size=10)
+    return Schema(f"prefix-{digest.hexdigest()}", children)

@@ -34,6 +34,13 @@ class KVBlock:
             tuple(key[:, start:end] for key in self.keys), tuple(value[:, start:end] for value in self.values)
         )
 
+    def copy(self) -> KVBlock:
+        """Own, contiguous tensors, exactly as long as the block."""
+        return KVBlock(
+            tuple(key.clone(memory_format=torch.contiguous_format) for key in self.keys),
+            tuple(value.clone(memory_format=torch.contiguous_format) for value in self.values),
+        )
+
     @property
     def num_bytes(self) -> int:
         """Bytes of its tensors."""

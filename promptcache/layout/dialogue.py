@@ -17,9 +17,13 @@ from promptcache.source import Span
 @dataclass(frozen=True)
 class Tail:
     """What stands behind all else: the text behind the last import, markers rendered for this prompt, its turns, and
-    the opening of the reply."""
+    the opening of the reply.
+
+    `behind_bos`: it opens with a marker that the template writes behind a BOS of its own. That BOS is not in `pieces`.
+    """
 
     pieces: tuple[Piece, ...]
+    behind_bos: bool = False
 
 
 Between = tuple[NewText, BoundImport | None, BoundImport]
@@ -43,9 +47,10 @@ def tail_of(prompt: BoundPrompt, tree: SchemaTree | None, tokenizer: Tokenizer) 
     rendering = _render(turns, tokenizer, prompt.span)
     markers = tree.markers if tree else ()
     pieces: list[Piece] = []
-    for number, (turn, written) in enumerate(zip(turns[:stored], rendering.contents, strict=False)):
+    behind_bos = False
+    for number, (turn, content) in enumerate(zip(turns[:stored], rendering.contents, strict=False)):
         continues = open_turn and number == stored - 1
-        kept = _new_part(turn, last_text if continues else "", written)
+        kept = _new_part(turn, last_text if continues else "", content)
         pieces += [kept] if continues else []
     if not open_turn:
         pieces.append(last_text)
@@ -60,11 +65,13 @@ def tail_of(prompt: BoundPrompt, tree: SchemaTree | None, tokenizer: Tokenizer) 
             open=None if right is None else markers[right].open,
             turn=f"turn {min(number, len(turns) - 1) + 1} (<{turns[min(number, len(turns) - 1)].role}>)",
         )
-        split = tokenizer.split(fresh)
-        pieces += without_bos(split, tokenizer.bos_id) if number == 0 else split
+        written = tokenizer.split(fresh)
+        if number == 0 and (rest := without_bos(written, tokenizer.bos_id)) != written:
+            written, behind_bos = rest, not join(pieces)
+        pieces += written
         if number < len(turns) and turns[number].index is None:
             pieces.append(rendering.contents[number])
-    return Tail(join(pieces)), between
+    return Tail(join(pieces), behind_bos), between
 
 
 @dataclass(frozen=True)

@@ -32,9 +32,17 @@ class KeyContext:
     namespace: str = ""
     version: int = FORMAT_VERSION
 
-    def key(self, ids: Sequence[int], *, saw: Iterable[tuple[int, int]], start: int | None) -> SegmentKey:
+    def key(
+        self,
+        ids: Sequence[int],
+        *,
+        saw: Iterable[tuple[int, int]],
+        start: int | None,
+        within: Iterable[SegmentKey] = (),
+    ) -> SegmentKey:
         """The key of a segment: its token ids; `saw`, the (relative position, id) of each token before it that was in
-        view; and its start position, None when its states can be moved."""
+        view; and its start position, None when its states can be moved. `within`: the stored segments among those
+        tokens, where their states are not the ones that the tokens alone decide."""
         digest = blake2b(digest_size=20)
         for field in fields(self):
             _feed(digest, str(getattr(self, field.name)).encode())
@@ -42,6 +50,8 @@ class KeyContext:
         flat = [number for pair in saw for number in pair]
         _feed(digest, struct.pack(f"<{len(flat)}q", *flat))
         _feed(digest, b"" if start is None else struct.pack("<q", start))
+        for other in within:
+            _feed(digest, other.digest.encode())
         return SegmentKey(digest.hexdigest())
 
 

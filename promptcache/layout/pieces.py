@@ -23,7 +23,7 @@ def join(pieces: Iterable[Piece]) -> tuple[Piece, ...]:
 
 def encode(tokenizer: Tokenizer, pieces: Sequence[Piece], *, before: int | None, start: bool) -> tuple[int, ...]:
     """Ids of joined pieces. `before`: the special token directly in front of them, if one is; `start`: they open
-    the prompt (at most BOS stands in front)."""
+    the prompt (at most a BOS that the tokenizer itself would add stands in front)."""
     ids: list[int] = []
     behind = before
     for piece in pieces:

@@ -3,23 +3,37 @@
 from __future__ import annotations
 
 from promptcache.errors import LayoutError
-from promptcache.layout.dialogue import tail_of
+from promptcache.layout.dialogue import Tail, tail_of
 from promptcache.layout.pieces import encode, join
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.tokenizer import Tokenizer
 from promptcache.pml import BoundPrompt
 
 
-def plan_plain(prompt: BoundPrompt, tokenizer: Tokenizer, *, layout: str, max_positions: int | None) -> RequestPlan:
-    """BOS where the model uses one, then the prompt's text and turns, from position 0."""
+def plain_tail(prompt: BoundPrompt, tokenizer: Tokenizer) -> Tail:
+    """BOS where the model uses one, then the prompt's text and turns. Raises TurnError."""
     tail, _ = tail_of(prompt, None, tokenizer)
-    pieces = join([*(() if tokenizer.bos_id is None else (tokenizer.bos_id,)), *tail.pieces])
-    ids = encode(tokenizer, pieces, before=None, start=True)
+    bos = () if tokenizer.bos_id is None else (tokenizer.bos_id,)
+    return Tail(join([*bos, *tail.pieces]), tail.behind_bos)
+
+
+def plain_ids(tail: Tail, tokenizer: Tokenizer, continuation: str = "") -> tuple[int, ...]:
+    """Ids of the whole prompt with a text behind it, tokenized as one."""
+    return encode(tokenizer, join([*tail.pieces, continuation]), before=None, start=not tail.behind_bos)
+
+
+def plan_plain(prompt: BoundPrompt, tokenizer: Tokenizer, *, layout: str, max_positions: int | None) -> RequestPlan:
+    """The prompt's ids from position 0. Raises LayoutError where the model has no room, TurnError."""
+    ids = plain_ids(plain_tail(prompt, tokenizer), tokenizer)
     if max_positions is not None and len(ids) > max_positions:
         raise LayoutError(
             f"the prompt takes {len(ids)} tokens and the model has {max_positions} positions",
             hint="shorten the prompt",
             span=prompt.span,
         )
-    runs = (Run(0, ids, "fresh"),) if ids else ()
-    return RequestPlan(None, runs, True, layout, "none")
+    return plan_of_ids(ids, layout)
+
+
+def plan_of_ids(ids: tuple[int, ...], layout: str) -> RequestPlan:
+    """All of these ids fresh, from position 0."""
+    return RequestPlan(None, (Run(0, ids, "fresh"),) if ids else (), True, layout, "none")

@@ -119,12 +119,12 @@ class _Placing:
     def append(self, tail: Tail) -> None:
         """The tail starts right behind the last position in use."""
         start = max((run.end for run in self.runs), default=0)
-        if ids := self.encode(tail.pieces, start):
+        if ids := self.encode(tail.pieces, start, behind_bos=tail.behind_bos):
             self.runs.append(Run(start, ids, "fresh"))
 
-    def encode(self, pieces: tuple[Piece, ...], start: int) -> tuple[int, ...]:
+    def encode(self, pieces: tuple[Piece, ...], start: int, *, behind_bos: bool = False) -> tuple[int, ...]:
         """Ids of new text that will stand at `start`."""
         before = next((run.ids[-1] for run in self.runs if run.end == start), None)
         opens = not any(run.ids != (self.tokenizer.bos_id,) for run in self.runs if run.start < start)
         special = before if before in self.tokenizer.special_ids else None
-        return encode(self.tokenizer, pieces, before=special, start=opens)
+        return encode(self.tokenizer, pieces, before=special, start=opens and not behind_bos)

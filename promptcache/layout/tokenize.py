@@ -139,7 +139,11 @@ class _Owner:
     def turn(self, node: Turn) -> None:
         laid = next(self.state.turns)
         opening = self.state.tokenizer.split(laid.markers.open)
-        for piece in without_bos(opening, self.state.tokenizer.bos_id) if laid.first else opening:
+        if laid.first and (rest := without_bos(opening, self.state.tokenizer.bos_id)) != opening:
+            opening = rest
+            if not any(isinstance(piece, str) for piece in self.pieces):
+                self.state.start = False  # the template wrote the BOS itself, so its text is not the prompt's start
+        for piece in opening:
             self.add(piece, node.span)
         self.walk(stripped(node.children) if laid.strips else node.children)
         if node is not self.state.open_turn:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel
 
 from promptcache.errors import RequestError, UnsupportedModelError
+from promptcache.kv.block import KVBlock
 from promptcache.kv.mask import visibility_mask
 from promptcache.kv.segments import Segments
 from promptcache.models import attention
 from promptcache.models.attention import active
-from promptcache.models.cache import BufferCache
+from promptcache.models.cache import BufferCache, dynamic_cache
 from promptcache.models.fingerprint import model_fingerprint
 
 
@@ -148,6 +150,20 @@ class ModelAdapter:
                 use_cache=False,
             )
             return output.logits[0].float()  # type: ignore[no-any-return]
+
+    def generate_arguments(
+        self, ids: Sequence[int], positions: Sequence[int], blocks: Sequence[KVBlock], copies: int
+    ) -> dict[str, Any]:
+        """Keyword arguments for `model.generate` from a prompt's states; the last token's are left out, since
+        `generate` runs at least one token."""
+        last = blocks[-1]
+        kept = [*blocks[:-1], last.part(0, last.seq_len - 1)]
+        return {
+            "input_ids": self._tensor(ids)[None],
+            "attention_mask": torch.ones((1, len(ids)), dtype=torch.long, device=self.device),
+            "position_ids": self._tensor(positions)[None],
+            "cache": dynamic_cache(kept, copies),
+        }
 
     def _run(
         self,

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
-from transformers import Cache
+from transformers import Cache, DynamicCache
 from transformers.cache_utils import CacheLayerMixin
 
 from promptcache.kv.block import KVBlock
@@ -92,11 +93,22 @@ class BufferCache(Cache):
             assert 0 <= length <= layer.length, "a cache can only be made shorter"
             layer.length = length
 
-    def read(self, start: int, end: int) -> tuple[tuple[torch.Tensor, ...], tuple[torch.Tensor, ...]]:
-        """Own copies of the slots `[start, end)`: keys and values, [num_kv_heads, end - start, head_dim] a layer."""
-        keys, values = [], []
-        for layer in self.layers:
-            assert layer.keys is not None and layer.values is not None and end <= layer.length
-            keys.append(layer.keys[0, :, start:end].clone(memory_format=torch.contiguous_format))
-            values.append(layer.values[0, :, start:end].clone(memory_format=torch.contiguous_format))
-        return tuple(keys), tuple(values)
+    def view(self, start: int, end: int) -> KVBlock:
+        """The slots `[start, end)`, views of the buffers."""
+        assert all(0 <= start <= end <= layer.length for layer in self.layers)
+        return KVBlock(
+            tuple(layer.keys[0, :, start:end] for layer in self.layers if layer.keys is not None),
+            tuple(layer.values[0, :, start:end] for layer in self.layers if layer.values is not None),
+        )
+
+
+def dynamic_cache(blocks: Sequence[KVBlock], copies: int) -> DynamicCache:
+    """transformers' own cache with the tokens of these blocks side by side, copied, for `copies` rows."""
+    cache = DynamicCache()
+    for layer in range(blocks[0].num_layers if blocks else 0):
+        keys = torch.cat([block.keys[layer] for block in blocks], dim=-2)
+        values = torch.cat([block.values[layer] for block in blocks], dim=-2)
+        cache.update(keys[None], values[None], layer)
+    if copies > 1:
+        cache.batch_repeat_interleave(copies)
+    return cache

@@ -80,6 +80,21 @@ class Prompt:
         prompt._set(schema, items, turns, (), repair, exact=exact, span=span)
         return prompt
 
+    def with_turn(self, role: Role, text: str) -> Prompt:
+        """The prompt with one more turn behind it; `text` is byte-exact. Raises PromptError."""
+        turn = _turn(len(self.turns), {"role": role, "content": text})
+        prompt = self.__class__.__new__(self.__class__)
+        prompt._set(
+            self.schema,
+            self.items,
+            (*self.turns, turn),
+            self.arguments,
+            self.repair,
+            exact=self.exact,
+            span=self.span,
+        )
+        return prompt
+
     def _set(
         self,
         schema: str | None,

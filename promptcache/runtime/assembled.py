@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 
 from promptcache.kv.block import KVBlock
-from promptcache.layout.plan import RequestPlan
+from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.token_tree import TokenTree
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.state import Blocks, run_states, tree_mask
+from promptcache.runtime.state import Blocks, computed_slots, run_states, tree_mask
 
 
 class AssembledState:
@@ -17,6 +17,7 @@ class AssembledState:
 
     def __init__(self, adapter: ModelAdapter, plan: RequestPlan, blocks: Blocks, room: int) -> None:
         self.adapter = adapter
+        self._plan, self._blocks = plan, blocks
         reused = [run for run in plan.runs if run.kind == "reused"]
         computed = [run for run in plan.runs if run.kind != "reused"]
         self.ids = [token for run in computed for token in run.ids]
@@ -46,9 +47,16 @@ class AssembledState:
         self.next_position += 1
         return self._forward([token], [self.next_position - 1], 1)[-1]
 
+    def states_of(self, run: Run) -> KVBlock:
+        """See `AttentionState`."""
+        if run.kind == "reused":
+            return run_states(run, self._blocks)
+        slot = self.reused + computed_slots(self._plan)[run.start]
+        return self.cache.view(slot, slot + run.length)
+
     def computed(self) -> KVBlock:
         """See `AttentionState`."""
-        return KVBlock(*self.cache.read(self.reused, self.cache.get_seq_length()))
+        return self.cache.view(self.reused, self.cache.get_seq_length()).copy()
 
     def _forward(self, ids: list[int], positions: list[int], keep: int, tree: TokenTree | None = None) -> torch.Tensor:
         alone = not self.slots and not tree

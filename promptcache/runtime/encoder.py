@@ -68,7 +68,7 @@ class ModuleEncoder:
         cache = self.adapter.new_cache(len(made.ids))
         self.adapter.forward(made.ids, made.positions, cache, None)
         return {
-            segment.key: KVBlock(*cache.read(segment.offset, segment.offset + segment.length))
+            segment.key: cache.view(segment.offset, segment.offset + segment.length).copy()
             for segment in layout.segments.values()
             if segment.encoding_pass == number
         }

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 
 from promptcache.errors import RequestError
-from promptcache.kv.block import KVBlock
-from promptcache.layout.key import SegmentKey
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plan import RequestPlan
 from promptcache.layout.tokenizer import Tokenizer
-from promptcache.models.sampling import Sampler
 from promptcache.runtime.completion import Completion, FinishReason, Usage
 from promptcache.runtime.encoder import ModuleEncoder
-from promptcache.runtime.state import AttentionState, attention_state
+from promptcache.runtime.options import Sampling
+from promptcache.runtime.state import AttentionState, Blocks, attention_state
 from promptcache.runtime.text_stream import TextStream
 from promptcache.runtime.timing import Stopwatch, Timings
 
@@ -22,22 +20,25 @@ from promptcache.runtime.timing import Stopwatch, Timings
 @dataclass(frozen=True)
 class Planned:
     """A request that is ready to run. `layout` is that of its schema, None for a plain prompt; `attention` is the
-    kind of its `AttentionState`."""
+    kind of its `AttentionState`; `kept` holds blocks of earlier requests that its plan reuses."""
 
     plan: RequestPlan
     layout: SchemaLayout | None
     attention: str
+    kept: Blocks = field(default_factory=dict)
 
 
 def assemble(encoder: ModuleEncoder, planned: Planned, room: int) -> tuple[AttentionState, int]:
     """The request's attention state, and the tokens of encoding passes that it had to wait for."""
     if not planned.plan.runs:
         raise RequestError("the prompt has no tokens", hint="import a module or add text")
-    blocks: Mapping[SegmentKey, KVBlock] = {}
+    segments = [run.segment for run in planned.plan.runs if run.kind == "reused" and run.segment is not None]
+    stored = [segment for segment in segments if segment.key not in planned.kept]
+    blocks: Blocks = planned.kept
     encoded = 0
     if planned.layout is not None:
-        segments = [run.segment for run in planned.plan.runs if run.kind == "reused" and run.segment is not None]
-        blocks, encoded = encoder.blocks(planned.layout, segments)
+        found, encoded = encoder.blocks(planned.layout, stored)
+        blocks = {**found, **planned.kept}
     return attention_state(planned.attention, encoder.adapter, planned.plan, blocks, room), encoded
 
 
@@ -53,21 +54,20 @@ class Generation:
         encoder: ModuleEncoder,
         tokenizer: Tokenizer,
         planned: Planned,
-        sampler: Sampler,
+        sampling: Sampling,
         watch: Stopwatch,
-        *,
-        max_new_tokens: int,
-        stop: tuple[str, ...],
+        on_finish: Callable[[AttentionState, Completion], None] | None = None,
     ) -> None:
-        """`watch` runs since the call; planning has just ended."""
+        """`watch` runs since the call; planning has just ended. `on_finish` may take what the request computed."""
         self._encoder = encoder
         self._tokenizer = tokenizer
         self._planned = planned
-        self._sampler = sampler
+        self._sampler = sampling.sampler()
         self._watch = watch
         self._plan_ms = watch.lap()
-        self._room = self._room_for(max_new_tokens)
-        self._stream = TextStream(tokenizer.decode, stop)
+        self._room = self._room_for(sampling.max_new_tokens)
+        self._stream = TextStream(tokenizer.decode, sampling.stop)
+        self._on_finish = on_finish
         self._pieces = self._run()
         self._token_ids: list[int] = []
         self._reason: FinishReason = "length"
@@ -75,6 +75,12 @@ class Generation:
 
     def __iter__(self) -> Iterator[str]:
         return self._pieces
+
+    def finish(self) -> Completion:
+        """Runs to the end, and gives the result."""
+        for _ in self._pieces:
+            pass
+        return self.completion
 
     @property
     def completion(self) -> Completion:
@@ -89,10 +95,10 @@ class Generation:
 
     def _run(self) -> Iterator[str]:
         plan = self._planned.plan
-        cache, encoded = assemble(self._encoder, self._planned, self._room)
+        state, encoded = assemble(self._encoder, self._planned, self._room)
         assemble_ms = self._watch.lap()
         context = list(plan.token_ids)
-        logits = cache.prefill()[-1]
+        logits = state.prefill()[-1]
         prefill_ms = ttft_ms = 0.0
         text: list[str] = []
         while True:
@@ -106,12 +112,14 @@ class Generation:
                 break
             if piece:
                 yield piece
-            logits = cache.step(token)
+            logits = state.step(token)
         decode_ms = self._watch.lap()
         timings = Timings(ttft_ms, self._plan_ms, assemble_ms, prefill_ms, decode_ms, self._watch.total())
         self._completion = Completion(
             "".join(text), tuple(self._token_ids), self._reason, self._usage(encoded), timings, plan.exact
         )
+        if self._on_finish is not None:
+            self._on_finish(state, self._completion)
         if piece:
             yield piece
 

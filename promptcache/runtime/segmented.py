@@ -8,10 +8,10 @@ import torch
 
 from promptcache.kv.block import KVBlock
 from promptcache.kv.segments import Segments, SegmentView
-from promptcache.layout.plan import RequestPlan
+from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.token_tree import TokenTree
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.state import Blocks, run_states, tree_mask
+from promptcache.runtime.state import Blocks, computed_slots, run_states, tree_mask
 
 
 class SegmentedState:
@@ -20,6 +20,7 @@ class SegmentedState:
 
     def __init__(self, adapter: ModelAdapter, plan: RequestPlan, blocks: Blocks, room: int) -> None:
         self.adapter = adapter
+        self._plan, self._blocks = plan, blocks
         computed = [run for run in plan.runs if run.kind != "reused"]
         self.ids = [token for run in computed for token in run.ids]
         self.positions = [position for run in computed for position in range(run.start, run.end)]
@@ -54,9 +55,16 @@ class SegmentedState:
         self.next_position += 1
         return self.adapter.forward_segments([token], [self.next_position - 1], self.tail, Segments(self.views))[-1]
 
+    def states_of(self, run: Run) -> KVBlock:
+        """See `AttentionState`."""
+        if run.kind == "reused":
+            return run_states(run, self._blocks)
+        slot = computed_slots(self._plan)[run.start]
+        return self.tail.view(slot, slot + run.length)
+
     def computed(self) -> KVBlock:
         """See `AttentionState`."""
-        return KVBlock(*self.tail.read(0, self.tail.get_seq_length()))
+        return self.tail.view(0, self.tail.get_seq_length()).copy()
 
     def _stand_behind(self) -> None:
         """From now on every row stands behind all segments."""

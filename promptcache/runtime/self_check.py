@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-from promptcache.kv.block import KVBlock
 from promptcache.kv.segments import Segments, SegmentView
 from promptcache.models.adapter import ModelAdapter
 
@@ -22,7 +21,7 @@ def segments_path_is_right(adapter: ModelAdapter) -> bool:
     expected = adapter.full_prefill(ids, positions)[_STORED:]
     cache = adapter.new_cache(_STORED)
     adapter.forward(ids[:_STORED], positions[:_STORED], cache, None)
-    block = KVBlock(*cache.read(0, _STORED))
+    block = cache.view(0, _STORED)
     found = adapter.forward_segments(
         ids[_STORED:],
         positions[_STORED:],

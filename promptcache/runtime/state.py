@@ -32,6 +32,9 @@ class AttentionState(Protocol):
     def step(self, token: int) -> torch.Tensor:
         """One decode step at the next position: logits [vocab_size] behind `token`, float32."""
 
+    def states_of(self, run: Run) -> KVBlock:
+        """After `prefill`: the states of one of the plan's runs, views that must not be written to."""
+
     def computed(self) -> KVBlock:
         """Own copy of the states that this request computed, in the order of computing: the plan's computed tokens by
         position, then decoded ones."""
@@ -50,6 +53,16 @@ def attention_state(name: str, adapter: ModelAdapter, plan: RequestPlan, blocks:
     if name not in known:
         raise RequestError(f"unknown attention {name!r}", hint=f"known are: {', '.join(sorted(known))}")
     return known[name](adapter, plan, blocks, room)
+
+
+def computed_slots(plan: RequestPlan) -> dict[int, int]:
+    """Where the computed runs stand among the computed tokens, by start position."""
+    slots, slot = {}, 0
+    for run in plan.runs:
+        if run.kind != "reused":
+            slots[run.start] = slot
+            slot += run.length
+    return slots
 
 
 def run_states(run: Run, blocks: Blocks) -> KVBlock:

@@ -1,0 +1,141 @@
+"""One static text or conversation before many short ones: encoded once, exact at the seam."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Unpack
+
+import torch
+
+from promptcache.errors import LayoutError, RequestError
+from promptcache.layout.known import common_prefix, reuse_known
+from promptcache.layout.plain import plain_ids, plain_tail, plan_of_ids
+from promptcache.layout.plan import RequestPlan
+from promptcache.layout.token_tree import TokenTree
+from promptcache.pml import Prompt, bind
+from promptcache.runtime.completion import Completion
+from promptcache.runtime.generation import Generation
+from promptcache.runtime.options import Sampling, SamplingOptions
+from promptcache.runtime.requests import Requests
+from promptcache.runtime.schemas import LoadedSchema
+from promptcache.runtime.scoring import Classification, Score, score_continuations
+from promptcache.runtime.timing import Stopwatch
+
+Message = Mapping[str, str]
+Suffix = str | Sequence[Message]
+
+
+class Prefix:
+    """Underneath it is a schema of one anonymous text. The whole prompt is tokenized for every suffix and the longest
+    common token prefix is reused, so ids are always those of the unsplit prompt, wherever it was split.
+
+    A prefix of text takes text; one of messages takes further messages, or a string as the next user turn, behind
+    which the assistant's turn is opened.
+    """
+
+    def __init__(self, requests: Requests, schema: LoadedSchema, start: str | Sequence[Message]) -> None:
+        self._requests = requests
+        self._start = start
+        self.schema = schema
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens whose states are stored."""
+        return self.schema.num_tokens
+
+    def plan(self, suffix: Suffix = "") -> RequestPlan:
+        """Token ids, positions and runs of the whole prompt."""
+        return self._reusing(self._requests.plan(self._prompt(suffix), None))
+
+    def generate(self, suffix: Suffix = "", *, reuse: bool = True, **options: Unpack[SamplingOptions]) -> Completion:
+        """The reply to prefix and suffix."""
+        return self.stream(suffix, reuse=reuse, **options).finish()
+
+    def stream(self, suffix: Suffix = "", *, reuse: bool = True, **options: Unpack[SamplingOptions]) -> Generation:
+        """As `generate`, piece by piece."""
+        watch = Stopwatch()
+        sampling = Sampling.of(options)
+        planned = self._requests.planned(self.plan(suffix), self.schema.layout, reuse=reuse)
+        return self._requests.generation(planned, sampling, watch)
+
+    def logits(self, suffix: Suffix = "", *, reuse: bool = True) -> torch.Tensor:
+        """Logits of the first new token: float32 [vocab_size]."""
+        planned = self._requests.planned(self.plan(suffix), self.schema.layout, reuse=reuse)
+        return self._requests.assemble(planned).prefill()[-1]
+
+    def forward(self, suffix: Suffix = "") -> torch.Tensor:
+        """Logits of all tokens that are not reused: float32 [tokens, vocab_size]. The last row predicts the first new
+        token; there are as many rows as `plan(suffix)` has fresh and repaired tokens."""
+        planned = self._requests.planned(self.plan(suffix), self.schema.layout)
+        return self._requests.assemble(planned).prefill(keep=0)
+
+    def score(self, suffix: Suffix, continuations: Sequence[str], *, reuse: bool = True) -> list[Score]:
+        """The log-probability of each continuation behind prefix and suffix, in one forward pass.
+
+        A continuation's tokens are those that the whole string has behind the tokens of the prompt; where a token spans
+        the border, it is counted from there on, for all continuations alike. With messages a continuation is the
+        assistant's text. Raises RequestError when there are none or one is empty.
+        """
+        if not continuations or not all(continuations):
+            raise RequestError("there are no continuations, or one is empty", hint="give non-empty texts")
+        tokenizer = self._requests.tokenizer
+        tail = plain_tail(bind(self._prompt(suffix), None), tokenizer)
+        texts = [plain_ids(tail, tokenizer, text) for text in continuations]
+        whole = plain_ids(tail, tokenizer)
+        base = min(min(common_prefix(whole, ids), len(ids) - 1) for ids in texts)
+        if base == 0:
+            raise RequestError("nothing stands before the continuations", hint="give a prefix or a suffix")
+        rest = [ids[base:] for ids in texts]
+        tree = TokenTree.of(rest)
+        self._check_room(base, max(tree.depths, default=0))
+        plan = self._reusing(plan_of_ids(whole[:base], self._requests.layout))
+        state = self._requests.assemble(self._requests.planned(plan, self.schema.layout, reuse=reuse), room=len(tree))
+        return score_continuations(state.prefill_tree(tree), tree, rest)
+
+    def classify(
+        self,
+        items: Sequence[str],
+        labels: Sequence[str],
+        template: str = "Ticket: {item}\nCategory:",
+        *,
+        normalize: bool = True,
+        separator: str | None = None,
+    ) -> list[Classification]:
+        """The most likely label for each item, by log-probability per token, or in sum with `normalize` false.
+
+        `{item}` in the template is the item; with messages the filled template is the next user turn. `separator`
+        stands before the label: by default one space behind text that does not end in white space, nothing where the
+        assistant's turn has just been opened. Labels need no order and may begin with each other. Raises RequestError.
+        """
+        if len(set(labels)) != len(labels) or not labels:
+            raise RequestError("there are no labels, or one stands there twice", hint="give each label once")
+        if "{item}" not in template:
+            raise RequestError("the template has no {item}", hint='for example "Ticket: {item}\\nCategory:"')
+        found = []
+        for item in items:
+            suffix = template.replace("{item}", item)
+            space = separator
+            if space is None:
+                space = " " if isinstance(self._start, str) and suffix == suffix.rstrip() else ""
+            scores = self.score(suffix, [space + label for label in labels])
+            found.append(Classification.of(dict(zip(labels, scores, strict=True)), normalize))
+        return found
+
+    def _prompt(self, suffix: Suffix) -> Prompt:
+        if isinstance(self._start, str):
+            if not isinstance(suffix, str):
+                raise RequestError("a prefix of text takes text", hint="make the prefix from messages")
+            return Prompt(text=self._start + suffix)
+        more = [{"role": "user", "content": suffix}] if isinstance(suffix, str) and suffix else suffix or []
+        return Prompt(messages=[*self._start, *more])
+
+    def _reusing(self, whole: RequestPlan) -> RequestPlan:
+        return reuse_known(whole, {0: list(self.schema.layout.segments.values())})
+
+    def _check_room(self, tokens: int, deepest: int) -> None:
+        limit = self._requests.adapter.max_positions
+        if limit is not None and tokens + deepest > limit:
+            raise LayoutError(
+                f"prompt and continuations take {tokens + deepest} tokens and the model has {limit} positions",
+                hint="shorten the prompt",
+            )

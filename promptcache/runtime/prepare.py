@@ -1,0 +1,25 @@
+"""A prompt's states for callers who run transformers' `generate` themselves."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from promptcache.errors import RequestError
+from promptcache.runtime.generation import Planned
+from promptcache.runtime.requests import Requests
+
+
+def prepare(requests: Requests, planned: Planned, copies: int) -> dict[str, Any]:
+    """Keyword arguments for `model.generate`: ids, mask and positions of the whole prompt, and a cache that holds the
+    states of all its tokens but the last, in position order, a private copy for each of `copies` rows.
+
+    Raises RequestError for fewer than one copy.
+    """
+    if copies < 1:
+        raise RequestError(f"copies={copies} is out of range", hint="it is the number of beams or return sequences")
+    plan = planned.plan
+    state = requests.assemble(planned)
+    state.prefill()
+    return requests.adapter.generate_arguments(
+        plan.token_ids, plan.position_ids, [state.states_of(run) for run in plan.runs], copies
+    )

@@ -1,0 +1,64 @@
+"""What serves requests: planning against loaded schemas, running, and nothing of how they were asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from promptcache.errors import RequestError
+from promptcache.layout.key import KeyContext
+from promptcache.layout.layout import SchemaLayout
+from promptcache.layout.plain import plan_plain
+from promptcache.layout.plan import RequestPlan
+from promptcache.layout.policy import policy
+from promptcache.layout.tokenizer import Tokenizer
+from promptcache.models.adapter import ModelAdapter
+from promptcache.pml import Prompt, bind
+from promptcache.runtime.completion import Completion
+from promptcache.runtime.encoder import ModuleEncoder
+from promptcache.runtime.generation import Generation, Planned, assemble
+from promptcache.runtime.options import Sampling
+from promptcache.runtime.state import AttentionState
+from promptcache.runtime.timing import Stopwatch
+
+
+@dataclass(frozen=True)
+class Requests:
+    """The parts that every request needs. `layout` names the policy of prompts without a schema."""
+
+    adapter: ModelAdapter
+    tokenizer: Tokenizer
+    encoder: ModuleEncoder
+    context: KeyContext
+    attention: str
+    layout: str
+
+    def plan(self, prompt: Prompt, layout: SchemaLayout | None) -> RequestPlan:
+        """The plan of a prompt. Raises PMLError, LayoutError, TurnError; RequestError for no tokens."""
+        limit = self.adapter.max_positions
+        if layout is None:
+            plan = plan_plain(bind(prompt, None), self.tokenizer, layout=self.layout, max_positions=limit)
+        else:
+            bound = bind(prompt, layout.schema)
+            plan = policy(layout.policy).plan(layout, bound, self.tokenizer, max_positions=limit)
+        if not plan.runs:
+            raise RequestError("the prompt has no tokens", hint="import a module or add text")
+        return plan
+
+    def planned(self, plan: RequestPlan, layout: SchemaLayout | None, *, reuse: bool = True) -> Planned:
+        """The plan as it will run; with `reuse` false all its tokens are computed."""
+        return Planned(plan, layout, self.attention) if reuse else Planned(plan.without_reuse(), None, self.attention)
+
+    def assemble(self, planned: Planned, room: int = 0) -> AttentionState:
+        """The request's attention state."""
+        return assemble(self.encoder, planned, room)[0]
+
+    def generation(
+        self,
+        planned: Planned,
+        sampling: Sampling,
+        watch: Stopwatch,
+        on_finish: Callable[[AttentionState, Completion], None] | None = None,
+    ) -> Generation:
+        """The reply to a planned request."""
+        return Generation(self.encoder, self.tokenizer, planned, sampling, watch, on_finish)

@@ -1,0 +1,53 @@
+"""A conversation that goes on behind a prompt, with all states kept."""
+
+from __future__ import annotations
+
+from typing import Unpack
+
+from promptcache.layout.known import reuse_known
+from promptcache.layout.layout import SchemaLayout
+from promptcache.pml import Prompt
+from promptcache.runtime.completion import Completion
+from promptcache.runtime.computed import Known, known_after
+from promptcache.runtime.generation import Generation, Planned
+from promptcache.runtime.options import Sampling, SamplingOptions
+from promptcache.runtime.requests import Requests
+from promptcache.runtime.state import AttentionState
+from promptcache.runtime.timing import Stopwatch
+
+
+class Session:
+    """Each turn computes only its new tokens: those of the user's message and of the markers around it. The reply's
+    tokens are reused as far as the template renders them to the same ids. For one caller at a time."""
+
+    def __init__(self, requests: Requests, prompt: Prompt, layout: SchemaLayout | None) -> None:
+        self._requests = requests
+        self._prompt = prompt
+        self._layout = layout
+        self._known = Known()
+
+    @property
+    def prompt(self) -> Prompt:
+        """The conversation so far, finished replies included."""
+        return self._prompt
+
+    def send(self, text: str | None = None, *, reuse: bool = True, **options: Unpack[SamplingOptions]) -> Completion:
+        """The reply to the user's next message; without one, to the prompt as it stands."""
+        return self.stream(text, reuse=reuse, **options).finish()
+
+    def stream(self, text: str | None = None, *, reuse: bool = True, **options: Unpack[SamplingOptions]) -> Generation:
+        """As `send`, piece by piece. A reply that is abandoned leaves the session as it was."""
+        watch = Stopwatch()
+        sampling = Sampling.of(options)
+        prompt = self._prompt if text is None else self._prompt.with_turn("user", text)
+        whole = self._requests.plan(prompt, self._layout)
+        plan = reuse_known(whole, self._known.chains) if reuse else whole.without_reuse()
+        kept = self._known.blocks
+        planned = Planned(plan, self._layout if reuse else None, self._requests.attention, kept)
+
+        def finish(state: AttentionState, completion: Completion) -> None:
+            self._prompt = prompt.with_turn("assistant", completion.text)
+            if reuse:
+                self._known = known_after(self._requests.context, whole, plan, state, completion.token_ids, kept)
+
+        return self._requests.generation(planned, sampling, watch, finish)
