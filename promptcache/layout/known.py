@@ -35,10 +35,10 @@ def reuse_known(plan: RequestPlan, known: Mapping[int, Sequence[Segment]]) -> Re
         shared = common_prefix(run.ids, ids)
         done = 0
         for segment in segments:
-            assert segment.start == run.start + done, "known segments lie side by side"
             take = min(segment.length, shared - done)
-            if take <= 0:
+            if take == 0:
                 break
+            assert segment.start == run.start + done, "known segments lie side by side"
             runs.append(Run(segment.start, segment.ids[:take], "reused", segment))
             done += take
         if done < run.length:
