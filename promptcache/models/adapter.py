@@ -37,6 +37,7 @@ class ModelAdapter:
         self.max_positions: int | None = getattr(config, "max_position_embeddings", None)
         self.vocab_size = int(config.vocab_size)
         self.attends_segments = self._install_attention()
+        self._shapes, self._devices = self._probe()
 
     def _install_attention(self) -> bool:
         """Puts our attention function in sdpa's place. Families that run eager only, or count a window by slots, keep
@@ -64,8 +65,7 @@ class ModelAdapter:
         """Identity of weights and configuration."""
         return model_fingerprint(self.model)
 
-    @cached_property
-    def _layers(self) -> tuple[list[tuple[int, int, int]], list[torch.device]]:
+    def _probe(self) -> tuple[list[tuple[int, int, int]], list[torch.device]]:
         """(num_kv_heads, key dim, value dim) and device of each layer's states, as one token's pass produces them."""
         with torch.no_grad():
             token = torch.zeros((1, 1), dtype=torch.long, device=self.device)
@@ -84,7 +84,7 @@ class ModelAdapter:
     def bytes_per_token(self) -> int:
         """Bytes that one token's keys and values take over all layers."""
         size = torch.empty((), dtype=self.dtype).element_size()
-        return sum(heads * (key_dim + value_dim) for heads, key_dim, value_dim in self._layers[0]) * size
+        return sum(heads * (key_dim + value_dim) for heads, key_dim, value_dim in self._shapes) * size
 
     @cached_property
     def eos_ids(self) -> frozenset[int]:
@@ -97,8 +97,7 @@ class ModelAdapter:
 
     def new_cache(self, capacity: int) -> BufferCache:
         """An empty cache with room for `capacity` tokens."""
-        shapes, devices = self._layers
-        return BufferCache(shapes, capacity, self.dtype, devices)
+        return BufferCache(self._shapes, capacity, self.dtype, self._devices)
 
     def position_mask(self, positions: Sequence[int], key_positions: Sequence[int]) -> torch.Tensor:
         """Additive [1, 1, queries, keys] in the model's dtype: what is seen by position."""
