@@ -115,7 +115,7 @@ class _Checker:
                     self.hints[each.hint] = None
 
     def warn(self, path: Path, notes: Iterable[Note]) -> None:
-        for note in notes:
+        for note in sorted(notes, key=lambda note: (note.span.line, note.span.column) if note.span else (0, 0)):
             self.num_warnings += self.tell(f"{note.span or f'{path}:1:1'}: warning: {note.message}")
 
     def tell(self, line: str) -> bool:

@@ -42,6 +42,8 @@ def new(
     with reported():
         if target.exists() and not force:
             raise RequestError(f"{target} is there already", hint="--force overwrites it")
+        if any(target.resolve() == file.resolve() for file in files):
+            raise RequestError(f"{target} would overwrite one of its own texts", hint="choose another name")
         modules = dict(zip(module_names(files), files, strict=True))
         write = _inline if inline else _linked
         text = _schema(schema_name, turn, (write(module, file, target.parent) for module, file in modules.items()))

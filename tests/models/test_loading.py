@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers.utils import logging as transformers_logging
 
 from promptcache.errors import ModelNotFoundError, RequestError
 from promptcache.models import default_model
@@ -46,6 +47,19 @@ def test_a_local_folder_needs_no_network(folder: Path, kind: type) -> None:
     assert not loaded.model.training
     assert loaded.tokenizer.chat_template == byte_tokenizer().chat_template
     assert loaded.source == str(folder)
+
+
+def test_loading_is_quiet(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """And the progress bars of transformers are back for others afterwards, loaded or not."""
+    bars: Any = transformers_logging
+    bars.enable_progress_bar()
+    capfd.readouterr()
+    load_model(folder)
+    assert capfd.readouterr() == ("", "")
+    assert bars.is_progress_bar_enabled()
+    with pytest.raises(ModelNotFoundError):
+        load_model(folder / "nothing")
+    assert bars.is_progress_bar_enabled()
 
 
 @pytest.mark.parametrize(
