@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 from lxml import etree
 
 from promptcache.errors import PMLSyntaxError
@@ -11,7 +9,6 @@ from promptcache.pml.names import shorten
 from promptcache.source import Source, Span
 
 _MOST_FAULTS = 50
-_LONGEST_SEARCHED = 1_000_000
 
 _ESCAPE = "write &lt; for < and &amp; for &, or put the text into <![CDATA[ ]]>"
 _HINTS = {
@@ -40,39 +37,20 @@ _MESSAGES = {
 
 
 def syntax_error(source: Source, error: etree.XMLSyntaxError, log: list[etree._LogEntry]) -> PMLSyntaxError:
-    """Why the strict parser stopped: the first fault in its `log`, those behind it in the fault's `others`."""
-    first = min((_at(entry) for entry in log), default=(1, 1))
-    if not any(entry.type_name == "ERR_RESOURCE_LIMIT" for entry in log) and _may_search(source.text):
-        log = [*log, *_further(source)]
+    """Why the strict parser stopped: the first fault of its `log`, those behind it in the fault's `others`.
+
+    libxml2 goes on reading after a fault, for the sake of its log alone. Lines and columns count characters from 1; a
+    fault is where the parser stood when it saw it, which is behind a bare < or &.
+    """
     faults: dict[tuple[int, int], PMLSyntaxError] = {}
     for entry in log[:_MOST_FAULTS]:
-        at = _at(entry)
-        if at >= first:
-            faults.setdefault(at, _fault(entry.message, entry.type_name, Span(source, *at)))
+        at = (max(entry.line, 1), max(entry.column, 1))
+        faults.setdefault(at, _fault(entry.message, entry.type_name, Span(source, *at)))
     if not faults:
-        return _fault(error.msg or "the parser stopped", "", Span(source, *first))
+        return _fault(error.msg or "the parser stopped", "", Span(source, 1, 1))
     fault, *others = (faults[at] for at in sorted(faults))
     fault.others = tuple(others)
     return fault
-
-
-def _may_search(text: str) -> bool:
-    """A recovering parser would read a DTD behind a fault, and take long over a million faults."""
-    return len(text) <= _LONGEST_SEARCHED and "<!DOCTYPE" not in text
-
-
-def _at(entry: etree._LogEntry) -> tuple[int, int]:
-    return max(entry.line, 1), max(entry.column, 1)
-
-
-def _further(source: Source) -> list[etree._LogEntry]:
-    """What a recovering parser complains about. Only its log is read: its text is wrong."""
-    parser = etree.XMLParser(
-        encoding="utf-8", recover=True, resolve_entities=False, load_dtd=False, no_network=True, huge_tree=False
-    )
-    with suppress(etree.XMLSyntaxError):
-        etree.fromstring(source.text.encode(), parser)
-    return list(parser.error_log)
 
 
 def _fault(message: str, code: str, span: Span) -> PMLSyntaxError:

@@ -243,6 +243,10 @@ ENDS = parse_schema(
       <module name="p">P <param name="x" len="5"/></module>
       <module name="e"/>
       <module name="last">last</module>
+      <module name="q">
+        Q
+        <param name="x" len="5"/>
+      </module>
     </schema>
     """
 )
@@ -259,8 +263,13 @@ def new_text(prompt: str | Prompt) -> str:
     ("imports", "expected"),
     [
         ("<a/>", "t"),
-        ("<last/>", "\nt"),
-        ("<a/><last/>", "\nt"),
+        ("<last/>", "t"),
+        ("<b/><last/>", "t"),
+        ("<q/>", "t"),
+        ("<q x=''/>", "t"),
+        ("<q x='y'/>", "\nt"),
+        ("<q x='y&#10;'/>", "t"),
+        ("<a/><q x='y'/>", "\nt"),
         ("<b/>", "\nt"),
         ("<b><c/></b>", "t"),
         ("<p/>", "t"),
