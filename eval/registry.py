@@ -12,6 +12,7 @@ from promptcache.errors import RequestError
 
 SUITES: dict[str, str] = {
     "demo": "eval.suites.demo",
+    "tickets": "eval.suites.tickets",
 }
 """Name to module."""
 

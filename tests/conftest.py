@@ -11,6 +11,8 @@ import pytest
 
 # Before transformers is imported, by whatever test comes first.
 os.environ["HF_HUB_OFFLINE"] = "1"
+# Tiny models are slower with more threads than one, and much slower on a machine that has other work.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 if TYPE_CHECKING:
     from promptcache.models.loading import LoadedModel

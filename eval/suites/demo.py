@@ -1,0 +1,145 @@
+"""The demonstration: prompts on the project's own schemas, with reuse, without, and by the stock model.
+
+Every prompt is used once, so each timed question is new to the process. The first of each schema warms all sides up
+and is not in the figures.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import track
+from rich.table import Table
+
+from eval.config import EvalConfig
+from eval.results import RunFolder
+from eval.stock import stock_ttft_ms
+from eval.table import markdown_table
+from promptcache import PromptCache
+from promptcache.errors import RequestError
+
+_SCHEMAS = ("trip", "game", "handbook")
+_HEADERS = (
+    "schema",
+    "prompts",
+    "prompt tokens",
+    "modules",
+    "reused",
+    "fresh",
+    "TTFT reuse, ms",
+    "TTFT no reuse, ms",
+    "TTFT stock, ms",
+    "stock / reuse",
+    "no reuse / stock",
+    "clock / TTFT",
+    "encoding, ms",
+)
+
+
+def run(config: EvalConfig, results: RunFolder) -> None:
+    """Runs all prompts anew each time; a demonstration that shows old figures shows nothing."""
+    folder = config.data or Path("schemas")
+    aside, console = Console(stderr=True), Console(width=200, highlight=False)
+    with aside.status(f"loading {config.model}"):
+        engine = PromptCache.from_pretrained(config.model, dtype=config.dtype, device=config.device)
+    for name in _SCHEMAS:
+        prompts = list(_prompts(folder, name))
+        with aside.status(f"encoding {name}"):
+            schema = engine.load_schema(folder / f"{name}.xml")
+        console.print(f"\n[bold]{name}[/bold]: {schema.num_tokens} tokens encoded in {schema.encode_ms:.0f} ms")
+        for number, file in enumerate(track(prompts, description=name, console=aside, transient=True)):
+            row = _measure(engine, file, number)
+            results.add(f"{name}/{file.stem}/{results.session}", {**row, "schema": name, "encode_ms": schema.encode_ms})
+            console.print(f"  [dim]{file.stem}[/dim]  {row['question']}\n      {row['answer']}", markup=True)
+    summary = _summary([row for row in results.rows() if row["session"] == results.session])
+    _show(console, summary)
+    report = results.write_report(f"# Demo\n\nMedians.\n\n{markdown_table(_HEADERS, summary)}")
+    aside.print(f"report in {report}")
+
+
+def _prompts(folder: Path, name: str) -> Iterator[Path]:
+    """The prompts for a schema, in the order of their names."""
+    found = sorted((folder / "prompts").glob(f"{name}-*.xml"))
+    if len(found) < 2:
+        raise RequestError(
+            f"{folder} holds {len(found)} prompts for {name}", hint="two or more are needed: prompts/NAME-*.xml"
+        )
+    yield from found
+
+
+def _measure(engine: PromptCache, file: Path, number: int) -> dict[str, Any]:
+    """One prompt on all sides, in rotating order."""
+    plan = engine.plan(file)
+    times: dict[str, float] = {}
+
+    def ours(side: str, reuse: bool) -> None:
+        start = time.perf_counter()
+        done = engine.generate(file, max_new_tokens=1, reuse=reuse)
+        times[f"{side}_clock"] = (time.perf_counter() - start) * 1000
+        times[side] = done.timings.ttft_ms
+
+    def stock() -> None:
+        times["stock"] = stock_ttft_ms(engine.model, plan.token_ids)
+
+    sides = [lambda: ours("reuse", True), lambda: ours("no_reuse", False), stock]
+    for turn in range(3):
+        sides[(number + turn) % 3]()
+    done = engine.generate(file, max_new_tokens=40)
+    return {
+        "warmup": number == 0,
+        "tokens": plan.num_tokens,
+        "modules": len({run.segment.owner for run in plan.runs if run.segment and run.segment.owner}),
+        "reused": done.usage.reused_tokens,
+        "fresh": done.usage.fresh_tokens + done.usage.repaired_tokens,
+        "question": _question(file),
+        "answer": " ".join(done.text.split()),
+        **{f"{side}_ms": value for side, value in times.items()},
+    }
+
+
+def _question(file: Path) -> str:
+    from promptcache.pml import NewText, read_prompt
+
+    prompt = read_prompt(file)
+    texts = [item.text for item in prompt.items if isinstance(item, NewText)] + [turn.text for turn in prompt.turns]
+    return " ".join(" ".join(texts).split())
+
+
+def _summary(rows: list[dict[str, Any]]) -> list[list[object]]:
+    summary: list[list[object]] = []
+    for name in _SCHEMAS:
+        timed = [row for row in rows if row["schema"] == name and not row["warmup"]]
+
+        def median(key: str, timed: list[dict[str, Any]] = timed) -> float:
+            return statistics.median(row[key] for row in timed)
+
+        def ratio(top: str, bottom: str, timed: list[dict[str, Any]] = timed) -> float:
+            return statistics.median(row[top] / row[bottom] for row in timed)
+
+        summary.append(
+            [
+                name,
+                len(timed),
+                *(round(median(key)) for key in ("tokens", "modules", "reused", "fresh")),
+                *(median(key) for key in ("reuse_ms", "no_reuse_ms", "stock_ms")),
+                ratio("stock_ms", "reuse_ms"),
+                ratio("no_reuse_ms", "stock_ms"),
+                ratio("reuse_clock_ms", "reuse_ms"),
+                timed[0]["encode_ms"],
+            ]
+        )
+    return summary
+
+
+def _show(console: Console, summary: list[list[object]]) -> None:
+    table = Table(title="Time to first token, medians over prompts that are each new to the process")
+    for header in _HEADERS:
+        table.add_column(header, justify="left" if header == "schema" else "right")
+    for row in summary:
+        table.add_row(*(f"{cell:,.2f}" if isinstance(cell, float) else str(cell) for cell in row))
+    console.print(table)

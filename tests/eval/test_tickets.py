@@ -1,0 +1,79 @@
+"""The ticket suite on a tiny model: every row scores as full re-encoding does, and the counts are the truth."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from eval.config import EvalConfig
+from eval.results import RunFolder
+from eval.suites import tickets
+from eval.tickets.data import Ticket, read_tickets
+from eval.tickets.instruction import instruction
+from promptcache.errors import RequestError
+from tests.tiny import tiny_llama
+from tests.tokenizers import published
+
+
+@pytest.fixture(scope="module")
+def model_folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tiny")
+    tokenizer = published("smollm2")
+    tokenizer.save_pretrained(folder)
+    tiny_llama(vocab_size=len(tokenizer), max_position_embeddings=20_000).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def csv_file(tmp_path_factory):
+    file = tmp_path_factory.mktemp("csv") / "tickets.csv"
+    words = ["card", "transfer", "limit", "refund"]
+    lines = [f"where is my {words[n % 4]} number {n}?,{words[n % 4]}_{'lost' if n % 3 else 'late'}" for n in range(40)]
+    file.write_text("text,category\n" + "\n".join(lines) + "\n")
+    return file
+
+
+def test_all_rows_agree_and_a_second_run_computes_nothing(model_folder, csv_file, tmp_path, monkeypatch):
+    config = EvalConfig("tickets", data=csv_file, model=str(model_folder), out=tmp_path / "run")
+    tickets.run(config, RunFolder(config.folder, config))
+    parts = [json.loads(line) for line in (config.folder / "parts.jsonl").read_text().splitlines()]
+    assert [part["part"] for part in parts][:2] == ["main/0", "main/1"] and len(parts) == 7
+    for part in parts:
+        rows = part["rows"]
+        full = np.array(rows["full"]["scores"])
+        for name, row in rows.items():
+            if name != "floor":
+                assert np.abs(np.array(row["scores"]) - full).max() < 1e-3, name
+        items = len(full)
+        saved = part["static_tokens"] * items
+        assert rows["full"]["tokens"] - rows["ours"]["tokens"] == pytest.approx(saved, abs=2 * items)
+        assert rows["crop"]["tokens"] == rows["deepcopy"]["tokens"] == rows["floor"]["tokens"]
+    report = (config.folder / "report.md").read_text()
+    assert "40 tickets" in report and "ours / crop recipe" in report and (config.folder / "curve.png").exists()
+    monkeypatch.setattr(tickets, "_Bench", None)
+    tickets.run(config, RunFolder(config.folder, config))
+
+
+def test_data_faults(tmp_path):
+    for text in ("", "a,b\n1,2\n"):
+        (tmp_path / "bad.csv").write_text(text)
+        with pytest.raises(RequestError, match="no columns"):
+            read_tickets(tmp_path / "bad.csv")
+    with pytest.raises(RequestError, match="cannot be read"):
+        read_tickets(tmp_path / "absent.csv")
+    config = EvalConfig("tickets", out=tmp_path / "run")
+    with pytest.raises(RequestError, match="--data"):
+        tickets.run(config, RunFolder(config.folder, config))
+
+
+def test_the_instruction_grows_with_the_share():
+    examples = [Ticket(f"ticket {n}", "a label") for n in range(50)]
+    sizes = [len(instruction(["a label", "b"], examples, len, n)) for n in (1, 100, 200, 1000)]
+    assert sizes == sorted(set(sizes)) and sizes[-1] >= 1000
+
+
+def test_real_tickets(shared_data):
+    found = read_tickets(shared_data / "tickets" / "banking77_600.csv")
+    assert len(found) == 600 and len({ticket.category for ticket in found}) == 20
