@@ -83,3 +83,10 @@ class Places:
         row = bisect_left(self._breaks, offset)
         start = self._breaks[row - 1] + 1 if row else 0
         return Span(self.source, row + 1, offset - start + 1)
+
+    def nearest(self, line: int, column: int) -> Span:
+        """That line and column, or where the text ends before: libxml2 counts some lone carriage returns as lines."""
+        line = min(max(line, 1), len(self._breaks) + 1)
+        start = self._breaks[line - 2] + 1 if line > 1 else 0
+        end = self._breaks[line - 1] if line <= len(self._breaks) else len(self.source.text)
+        return Span(self.source, line, min(max(column, 1), end - start + 1))

@@ -6,6 +6,7 @@ from lxml import etree
 
 from promptcache.errors import PMLSyntaxError
 from promptcache.pml.names import shorten
+from promptcache.pml.places import Places
 from promptcache.source import Source, Span
 
 _MOST_FAULTS = 50
@@ -42,12 +43,13 @@ def syntax_error(source: Source, error: etree.XMLSyntaxError, log: list[etree._L
     libxml2 goes on reading after a fault, for the sake of its log alone. Lines and columns count characters from 1; a
     fault is where the parser stood when it saw it, which is behind a bare < or &.
     """
+    places = Places(source)
     faults: dict[tuple[int, int], PMLSyntaxError] = {}
     for entry in log[:_MOST_FAULTS]:
-        at = (max(entry.line, 1), max(entry.column, 1))
-        faults.setdefault(at, _fault(entry.message, entry.type_name, Span(source, *at)))
+        span = places.nearest(entry.line, entry.column)
+        faults.setdefault((span.line, span.column), _fault(entry.message, entry.type_name, span))
     if not faults:
-        return _fault(error.msg or "the parser stopped", "", Span(source, 1, 1))
+        return _fault(error.msg or "the parser stopped", "", places.span(0))
     fault, *others = (faults[at] for at in sorted(faults))
     fault.others = tuple(others)
     return fault

@@ -185,3 +185,11 @@ def test_attributes_are_limited() -> None:
     fault = schema_fault(f'<schema name="s">\n<module {attributes}/></schema>')
     assert fault.message == "<module> has more than 1000 attributes"
     assert places(fault) == ["2:1"]
+
+
+def test_places_of_faults_lie_in_the_text() -> None:
+    """libxml2 counts a lone carriage return in an XML declaration as a line, and we do not."""
+    text = '<?xml v\rersion="1.0"?><schema name="s"/>'
+    fault = schema_fault(text)
+    assert fault.line == 1
+    assert 1 <= (fault.column or 0) <= len(text) + 1
