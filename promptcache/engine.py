@@ -22,6 +22,7 @@ from promptcache.models.tokenizer import HFTokenizer
 from promptcache.pml import Node, Prompt, Schema, Text, Turn, parse_prompt, parse_schema, read_prompt, read_schema
 from promptcache.runtime.chat import Chats
 from promptcache.runtime.completion import Completion
+from promptcache.runtime.continuation import continuation_logits
 from promptcache.runtime.encoder import ModuleEncoder
 from promptcache.runtime.generation import Generation, Planned
 from promptcache.runtime.options import Sampling, SamplingOptions
@@ -169,6 +170,14 @@ class PromptCache:
     def logits(self, prompt: PromptLike, *, reuse: bool = True) -> torch.Tensor:
         """Logits of the first new token: float32 [vocab_size]."""
         return self._requests.assemble(self._planned(prompt, reuse)).prefill()[-1]
+
+    def continuation_logits(self, prompt: PromptLike, token_ids: Sequence[int], *, reuse: bool = True) -> torch.Tensor:
+        """Logits that predict each token of a given continuation, the prompt and the tokens before it in view: float32
+        [len(token_ids), vocab_size], in one pass. Row 0 is what `logits` gives.
+
+        Raises RequestError for no tokens or unknown ids, LayoutError where the model has no positions left.
+        """
+        return continuation_logits(self._requests, self._planned(prompt, reuse), token_ids)
 
     def plan(self, prompt: PromptLike, *, reuse: bool = True) -> RequestPlan:
         """The prompt's token ids, positions and runs, without running the model."""

@@ -1,0 +1,37 @@
+"""A given continuation behind a prompt, seen through the model's predictions of it (teacher forcing)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from promptcache.errors import LayoutError, RequestError
+from promptcache.layout.plan import Run
+from promptcache.runtime.generation import Planned
+from promptcache.runtime.requests import Requests
+
+
+def continuation_logits(requests: Requests, planned: Planned, token_ids: Sequence[int]) -> torch.Tensor:
+    """Logits that predict each of `token_ids` behind the prompt: float32 [len(token_ids), vocab_size], in the prompt's
+    own pass. Row 0 is that of the prompt's last token; the last of `token_ids` needs no pass of its own.
+
+    Raises RequestError for no tokens or for ids that the model does not have, LayoutError where it has no room.
+    """
+    vocab_size, limit = requests.adapter.vocab_size, requests.adapter.max_positions
+    if not token_ids:
+        raise RequestError("the continuation has no tokens", hint="give at least one token id")
+    for token in token_ids:
+        if not 0 <= token < vocab_size:
+            raise RequestError(f"there is no token {token}", hint=f"the model's ids are 0 to {vocab_size - 1}")
+    plan = planned.plan
+    start, forced = plan.runs[-1].end, tuple(token_ids[:-1])
+    if limit is not None and start + len(forced) > limit:
+        raise LayoutError(
+            f"prompt and continuation reach position {start + len(forced) - 1} and the model has {limit}",
+            hint="shorten the prompt or the continuation",
+        )
+    if forced:
+        plan = replace(plan, runs=(*plan.runs, Run(start, forced, "fresh")))
+    return requests.assemble(replace(planned, plan=plan)).prefill(keep=len(token_ids))
