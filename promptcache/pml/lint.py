@@ -42,9 +42,15 @@ def _borders(nodes: Sequence[Node], behind: str | None, notes: list[Note]) -> st
         if isinstance(node, Text):
             end = node.text[-12:].rsplit("\n", 1)[-1]
             if behind and _is_word(node.text[-1]):
-                notes.append(Note(f'"...{end}" is cut in mid-word: {behind} follows without a space', node.span))
+                notes.append(
+                    Note(
+                        f'"...{end}" is cut in mid-word: {behind} follows. Put a space or a line break there', node.span
+                    )
+                )
             if node.text.endswith(" ") and node.text[-2:-1] not in (" ", "\t", "\n"):
-                notes.append(Note(f'"...{end}" ends in a lone space', node.span))
+                notes.append(
+                    Note(f'"...{end}" ends in a lone space, a token of its own. Break the line there', node.span)
+                )
             behind = "text" if _is_word(node.text[0]) else None
         elif isinstance(node, Parameter):
             behind = None if node.space else f'parameter "{node.name}"'

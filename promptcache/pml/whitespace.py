@@ -37,7 +37,7 @@ def clean_runs(
 ) -> list[str]:
     """An element's runs after rules 1 to 3; as many as came in.
 
-    `drop_blank` drops every run of nothing but white space (a prompt, a union). `begins_line` says that the first run
+    `drop_blank` drops every run of nothing but white space (a prompt). `begins_line` says that the first run
     begins a line, which the text of a file does and the text behind a start tag does not.
     """
     cleaned = dedent(runs, kinds, begins_line=begins_line)

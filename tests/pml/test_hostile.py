@@ -148,7 +148,7 @@ def test_files_for_long(tmp_path_factory: pytest.TempPathFactory, data: bytes) -
 
 
 @pytest.mark.slow
-@LONG
+@settings(LONG, max_examples=3000)
 @given(schemas())
 def test_round_trip_for_long(schema: Schema) -> None:
     assert parse_schema(schema.to_xml()) == schema
