@@ -20,6 +20,7 @@ from promptcache.models.adapter import ModelAdapter
 from promptcache.models.loading import load_model
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.pml import Node, Prompt, Schema, Text, Turn, parse_prompt, parse_schema, read_prompt, read_schema
+from promptcache.pml.python import SchemaFunction
 from promptcache.runtime.chat import Chats
 from promptcache.runtime.completion import Completion
 from promptcache.runtime.continuation import continuation_logits
@@ -38,7 +39,7 @@ from promptcache.store.host import HostStore
 logger = logging.getLogger(__name__)
 
 PromptLike = Prompt | Path | str
-SchemaLike = Schema | Path | str
+SchemaLike = Schema | SchemaFunction | Path | str
 Messages = Sequence[Mapping[str, str]]
 
 
@@ -136,7 +137,7 @@ class PromptCache:
     ) -> LoadedSchema:
         """Encodes a schema, so that prompts can import its modules.
 
-        `source`: a Schema, a path to a file, or PML text. `replace` allows a name that is in use. With `encode` false
+        `source`: a Schema, a function decorated with `schema`, a path to a file, or PML text. `replace` allows a name that is in use. With `encode` false
         each module is encoded by the first request that imports it. `progress(done, total)` is called with tokens.
         Raises PMLError, LayoutError, TurnError for faults, RequestError for a name in use.
         """
@@ -238,6 +239,8 @@ class PromptCache:
 
 def _schema(source: SchemaLike) -> Schema:
     """A schema from what `load_schema` takes."""
+    if isinstance(source, SchemaFunction):
+        return source.schema
     if isinstance(source, Schema):
         return source
     if isinstance(source, Path):

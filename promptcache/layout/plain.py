@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from promptcache.errors import LayoutError
 from promptcache.layout.dialogue import Tail, tail_of
-from promptcache.layout.pieces import encode, join
+from promptcache.layout.pieces import encode, join, trailing_special
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.tokenizer import Tokenizer
 from promptcache.pml import BoundPrompt
@@ -17,9 +19,20 @@ def plain_tail(prompt: BoundPrompt, tokenizer: Tokenizer) -> Tail:
     return Tail(join([*bos, *tail.pieces]), tail.behind_bos)
 
 
-def plain_ids(tail: Tail, tokenizer: Tokenizer, continuation: str = "") -> tuple[int, ...]:
-    """Ids of the whole prompt with a text behind it, tokenized as one."""
-    return encode(tokenizer, join([*tail.pieces, continuation]), before=None, start=not tail.behind_bos)
+def plain_ids(tail: Tail, tokenizer: Tokenizer) -> tuple[int, ...]:
+    """Ids of the whole prompt."""
+    return encode(tokenizer, tail.pieces, before=None, start=not tail.behind_bos)
+
+
+def continued_ids(tail: Tail, tokenizer: Tokenizer, continuations: Sequence[str]) -> list[tuple[int, ...]]:
+    """Ids of the whole prompt with each of these texts behind it, tokenized as one."""
+    last = tail.pieces[-1] if tail.pieces else None
+    head, text = (tail.pieces[:-1], last) if isinstance(last, str) else (tail.pieces, "")
+    start = not tail.behind_bos
+    ids = encode(tokenizer, head, before=None, start=start)
+    opens = start and all(piece == tokenizer.bos_id for piece in head)
+    texts = [text + continuation for continuation in continuations]
+    return [(*ids, *rest) for rest in tokenizer.encode_all(texts, behind=trailing_special(head), start=opens)]
 
 
 def plan_plain(prompt: BoundPrompt, tokenizer: Tokenizer, *, layout: str, max_positions: int | None) -> RequestPlan:

@@ -45,6 +45,9 @@ class Tokenizer(Protocol):
         is. They decide whether the tokenizer's dummy space is put in front.
         """
 
+    def encode_all(self, texts: Sequence[str], *, behind: int | None, start: bool) -> list[tuple[int, ...]]:
+        """As `encode` for each of the texts, at once."""
+
     def split(self, rendered: str) -> tuple[Piece, ...]:
         """Text that the template wrote, cut into special tokens and runs of text. No run is empty."""
 

@@ -61,6 +61,17 @@ class TextEncoder:
             ) from None
         return tuple(self._encode(text, start or (behind is not None and self._puts_dummy_behind(behind))))
 
+    def encode_all(self, texts: Sequence[str], *, behind: int | None, start: bool) -> list[tuple[int, ...]]:
+        if behind is not None or not all(texts):
+            return [self.encode(text, behind=behind, start=start) for text in texts]
+        backend = self._start if start or self._inner is None else self._inner
+        # Without offsets, which only texts that hold an added token need.
+        encodings = backend.encode_batch_fast(list(texts), add_special_tokens=False)
+        return [
+            tuple(encoding.ids) if self._watched.isdisjoint(encoding.ids) else tuple(self._encode(text, start))
+            for text, encoding in zip(texts, encodings, strict=True)
+        ]
+
     def split(self, rendered: str) -> tuple[Piece, ...]:
         pieces: list[Piece] = []
         end = 0

@@ -77,6 +77,9 @@ class HFTokenizer:
     def encode(self, text: str, *, behind: int | None, start: bool) -> tuple[int, ...]:
         return self._encoder.encode(text, behind=behind, start=start)
 
+    def encode_all(self, texts: Sequence[str], *, behind: int | None, start: bool) -> list[tuple[int, ...]]:
+        return self._encoder.encode_all(texts, behind=behind, start=start)
+
     def split(self, rendered: str) -> tuple[Piece, ...]:
         return self._encoder.split(rendered)
 

@@ -9,7 +9,7 @@ import torch
 
 from promptcache.errors import LayoutError, RequestError
 from promptcache.layout.known import common_prefix, reuse_known
-from promptcache.layout.plain import plain_ids, plain_tail, plan_of_ids
+from promptcache.layout.plain import continued_ids, plain_tail, plan_of_ids
 from promptcache.layout.plan import RequestPlan
 from promptcache.layout.token_tree import TokenTree
 from promptcache.pml import Prompt, bind
@@ -80,8 +80,7 @@ class Prefix:
             raise RequestError("there are no continuations, or one is empty", hint="give non-empty texts")
         tokenizer = self._requests.tokenizer
         tail = plain_tail(bind(self._prompt(suffix), None), tokenizer)
-        texts = [plain_ids(tail, tokenizer, text) for text in continuations]
-        whole = plain_ids(tail, tokenizer)
+        whole, *texts = continued_ids(tail, tokenizer, ["", *continuations])
         base = min(min(common_prefix(whole, ids), len(ids) - 1) for ids in texts)
         if base == 0:
             raise RequestError("nothing stands before the continuations", hint="give a prefix or a suffix")

@@ -478,3 +478,14 @@ def test_what_cannot_be_read_is_refused() -> None:
     wrapped.backend_tokenizer.pre_tokenizer = pre_tokenizers.PreTokenizer.custom(Custom())
     with pytest.raises(UnsupportedModelError, match="cannot be read"):
         HFTokenizer(wrapped)
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_many_texts_at_once_are_each_as_alone(name):
+    tokenizer = HFTokenizer(published(name))
+    texts = ["Hello there", " a b", "", "<|im_end|></s>", "tab\there", "\n\nx", "é 日本"]
+    for start in (True, False):
+        for behind in (None, *sorted(tokenizer.special_ids)[:2]):
+            alone = [tokenizer.encode(text, behind=behind, start=start) for text in texts]
+            assert tokenizer.encode_all(texts, behind=behind, start=start) == alone
+            assert tokenizer.encode_all(texts[:2], behind=behind, start=start) == alone[:2]
