@@ -47,9 +47,8 @@ def test_warning(noisy: str, silent: str) -> None:
 def test_what_a_warning_says() -> None:
     schema = parse_schema(f'<schema name="s"><module name="m">\n  Plan a trip of{P}</module></schema>')
     [note] = schema.notes
-    assert (
-        str(note)
-        == '<schema>:2:3: "...an a trip of" is cut in mid-word: parameter "p" follows. Put a space or a line break there'
+    assert str(note) == (
+        '<schema>:2:3: "...an a trip of" is cut in mid-word: parameter "p" follows. Put a space or a line break there'
     )
 
 
