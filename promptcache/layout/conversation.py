@@ -16,21 +16,31 @@ Turns = Sequence[tuple[str, str]]
 class Rendering:
     """`gaps[i]` is what the template writes before turn i's content; `gaps[-1]` what it writes behind the last.
 
-    `contents` are the turns' contents as the template writes them. `strips` says that it drops white space at the edges
-    of contents (at some edge of some turn: `contents` has the truth).
+    `contents` are the turns' contents as the template writes them: it may drop white space at their edges.
     """
 
     gaps: tuple[str, ...]
-    strips: bool
     contents: tuple[str, ...]
 
 
 @dataclass(frozen=True)
+class Trim:
+    """White space that a template drops at both edges of a content: these characters, none, or any (None)."""
+
+    left: str | None = ""
+    right: str | None = ""
+
+    def __call__(self, content: str) -> str:
+        return content.lstrip(self.left).rstrip(self.right)
+
+
+@dataclass(frozen=True)
 class Markers:
-    """What the template writes to open and to close one turn in one conversation."""
+    """What the template writes to open and to close one turn in one conversation, and what it drops of its content."""
 
     open: str
     close: str
+    trim: Trim = Trim()
 
 
 def render(tokenizer: Tokenizer, turns: Turns, *, open_assistant: bool, spans: Sequence[Span | None] = ()) -> Rendering:
@@ -46,28 +56,30 @@ def render(tokenizer: Tokenizer, turns: Turns, *, open_assistant: bool, spans: S
     contents = tuple(trim(content) for trim, (_, content) in zip(trims, turns, strict=True))
     if tokenizer.render(turns, open_assistant=open_assistant) != _join(gaps, contents):
         raise _changed(tokenizer, turns, open_assistant, spans, gaps, contents)
-    return Rendering(gaps, strips=any(trim != _Trim("", "") for trim in trims), contents=contents)
+    return Rendering(gaps, contents)
 
 
 def markers(tokenizer: Tokenizer, roles: Sequence[str]) -> tuple[Markers, ...]:
     """Opening and closing text of each turn in a conversation of these roles that does not open the assistant's turn.
 
     The text between two turns closes the first as far as the template closes it when the conversation ends there; the
-    rest, or all where the template refuses that shorter conversation or ends it differently, opens the second.
+    rest, or all where the template refuses that shorter conversation or ends it differently, opens the second. A
+    conversation that the template writes only when another turn follows (a system turn that Llama 2 folds into the
+    user's) ends in no closing text. Raises TurnError when the template refuses the conversation.
     """
-    gaps = _find_gaps(tokenizer, roles, False, ())
+    whole, gaps = _completed(tokenizer, roles)
     found = []
     opening = gaps[0]
-    for i in range(1, len(roles)):
-        close = _close(tokenizer, roles[:i])
+    for i, trim in enumerate(_find_trims(tokenizer, whole, False, gaps)[: len(roles)], 1):
+        close = gaps[i] if i == len(whole) else _close(tokenizer, whole[:i])
         if not gaps[i].startswith(close):
             close = ""
-        found.append(Markers(opening, close))
+        found.append(Markers(opening, close, trim))
         opening = gaps[i][len(close) :]
-    return (*found, Markers(opening, gaps[-1])) if roles else ()
+    return tuple(found)
 
 
-def fresh_part(gap: str, *, close: str | None, open: str | None, turn: str) -> str:
+def fresh_part(gap: str, *, close: str | None, open: str | None, turn: str, span: Span | None = None) -> str:
     """What of the gap between two turns is not stored.
 
     `close` is the stored closing text of the turn before it, `open` the stored opening text of the turn behind it; None
@@ -82,6 +94,7 @@ def fresh_part(gap: str, *, close: str | None, open: str | None, turn: str) -> s
             f"the prompt's turns change what was laid out at {turn}: expected {expected!r}, found {gap!r}",
             hint="the template adds or drops a default system turn, numbers turns or looks at the last one: put this "
             "turn and its neighbours all into the schema, or all into the prompt",
+            span=span,
         )
     return fresh
 
@@ -122,23 +135,12 @@ def _find_gaps(
     return _cut(rendered, len(roles))
 
 
-@dataclass(frozen=True)
-class _Trim:
-    """White space that a template drops at both edges of a content: these characters, none, or any (None)."""
-
-    left: str | None
-    right: str | None
-
-    def __call__(self, content: str) -> str:
-        return content.lstrip(self.left).rstrip(self.right)
-
-
 # What may stay of a line break and a space inside it, and the characters that were dropped then.
 _LEFT: dict[str, str | None] = {"\n ": "", " ": "\n", "": None}
 _RIGHT: dict[str, str | None] = {" \n": "", " ": "\n", "": None}
 
 
-def _find_trims(tokenizer: Tokenizer, roles: Sequence[str], open_assistant: bool, gaps: Sequence[str]) -> list[_Trim]:
+def _find_trims(tokenizer: Tokenizer, roles: Sequence[str], open_assistant: bool, gaps: Sequence[str]) -> list[Trim]:
     """What the template does to the edges of each content, found with white space on one side of the stand-ins."""
 
     def texts(before: str, behind: str) -> tuple[str, ...]:
@@ -153,7 +155,20 @@ def _find_trims(tokenizer: Tokenizer, roles: Sequence[str], open_assistant: bool
         next((dropped for kept, dropped in _RIGHT.items() if text == kept + gap), "")
         for gap, text in zip(gaps, texts("", " \n"), strict=True)
     ]
-    return [_Trim(left, right) for left, right in zip(lefts[:-1], rights[1:], strict=True)]
+    return [Trim(left, right) for left, right in zip(lefts[:-1], rights[1:], strict=True)]
+
+
+def _completed(tokenizer: Tokenizer, roles: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The roles, with one more behind them where the template needs it to write them all; and the gaps."""
+    refusal: TurnError | None = None
+    for more in ((), ("user",), ("assistant",)):
+        whole = (*roles, *more)
+        try:
+            return whole, _find_gaps(tokenizer, whole, False, ())
+        except TurnError as error:
+            refusal = refusal or error
+    assert refusal is not None
+    raise refusal
 
 
 def _close(tokenizer: Tokenizer, roles: Sequence[str]) -> str:

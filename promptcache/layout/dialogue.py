@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from promptcache.errors import TurnError
-from promptcache.layout.conversation import Rendering, fresh_part, render
-from promptcache.layout.pieces import join, without_bos
+from promptcache.layout.conversation import Markers, Rendering, fresh_part, render
+from promptcache.layout.pieces import behind_bos, join
+from promptcache.layout.schema_turns import trimmed
 from promptcache.layout.tokenizer import Piece, Tokenizer
 from promptcache.layout.tree import SchemaTree
 from promptcache.pml import BoundImport, BoundPrompt, Module, NewText, Node, Parameter, Text, Turn, Union
@@ -35,53 +36,64 @@ def tail_of(prompt: BoundPrompt, tree: SchemaTree | None, tokenizer: Tokenizer) 
 
     Raises TurnError where the whole conversation does not render, or renders a stored turn otherwise than laid out.
     """
-    between, last_text = _split_texts(prompt)
-    turns = [*_present(prompt), *(_Turn(None, turn.role, turn.text, turn.span) for turn in prompt.turns)]
-    stored = sum(turn.index is not None for turn in turns)
+    between, text = _split_texts(prompt)
+    present = _present(prompt, tree) if tree else []
+    if tree and tree.open_turn:
+        present[-1] = replace(present[-1], content=present[-1].content + text)
+    turns = [*present, *(_Turn(turn.role, turn.text, turn.span) for turn in prompt.turns)]
     if not turns:
-        return Tail(join([last_text])), between
-    open_turn = tree is not None and tree.open_turn
-    if open_turn:
-        last = turns[stored - 1]
-        turns[stored - 1] = _Turn(last.index, last.role, last.content + last_text, last.span)
+        return Tail(join([text])), between
     rendering = _render(turns, tokenizer, prompt.span)
-    markers = tree.markers if tree else ()
-    pieces: list[Piece] = []
-    behind_bos = False
-    for number, (turn, content) in enumerate(zip(turns[:stored], rendering.contents, strict=False)):
-        continues = open_turn and number == stored - 1
-        kept = _new_part(turn, last_text if continues else "", content)
-        pieces += [kept] if continues else []
-    if not open_turn:
-        pieces.append(last_text)
-    for number, gap in enumerate(rendering.gaps):
-        left = turns[number - 1].index if number else None
-        right = turns[number].index if number < len(turns) else None
-        if left is not None and open_turn and number == stored:
-            left = None
-        fresh = fresh_part(
-            gap,
-            close=None if left is None else markers[left].close,
-            open=None if right is None else markers[right].open,
-            turn=f"turn {min(number, len(turns) - 1) + 1} (<{turns[min(number, len(turns) - 1)].role}>)",
-        )
-        written = tokenizer.split(fresh)
-        if number == 0 and (rest := without_bos(written, tokenizer.bos_id)) != written:
-            written, behind_bos = rest, not join(pieces)
-        pieces += written
-        if number < len(turns) and turns[number].index is None:
+    for turn, written in zip(turns, rendering.contents, strict=True):
+        if turn.goes_on and written.startswith(turn.stored):
+            text = written[len(turn.stored) :]
+        elif turn.open is not None and written != turn.stored:
+            raise _dropped(turn)
+    pieces: list[Piece] = [text]
+    opening = behind_bos(tokenizer, rendering.gaps[0])
+    for number, gap in enumerate((opening, *rendering.gaps[1:])):
+        fresh = _fresh(gap, turns, number)
+        pieces += tokenizer.split(fresh)
+        if number < len(turns) and turns[number].open is None:
             pieces.append(rendering.contents[number])
-    return Tail(join(pieces), behind_bos), between
+    dropped = opening != rendering.gaps[0] and turns[0].open is None
+    return Tail(join(pieces), behind_bos=dropped and not text), between
 
 
 @dataclass(frozen=True)
 class _Turn:
-    """A turn of the conversation: number `index` of the schema's turns, or the prompt's own (None)."""
+    """A turn of the conversation.
 
-    index: int | None
+    The schema's have the marker that opens them, the marker that closes them and the beginning of their content
+    `stored`. The last of them may go on in the prompt: its closing marker is then not stored.
+    """
+
     role: str
     content: str
     span: Span | None
+    open: str | None = None
+    close: str | None = None
+    stored: str = ""
+
+    @property
+    def goes_on(self) -> bool:
+        return self.open is not None and self.close is None
+
+
+def _fresh(gap: str, turns: list[_Turn], number: int) -> str:
+    """What is not stored of the gap before turn `number`, or behind the last."""
+    left = turns[number - 1] if number else None
+    right = turns[number] if number < len(turns) else None
+    # Nothing new can come to stand before the first turn when that is stored.
+    close = left.close if left else None if right is None or right.open is None else ""
+    named = min(number, len(turns) - 1)
+    return fresh_part(
+        gap,
+        close=close,
+        open=right.open if right else None,
+        turn=f"turn {named + 1} (<{turns[named].role}>)",
+        span=turns[named].span,
+    )
 
 
 def _split_texts(prompt: BoundPrompt) -> tuple[tuple[Between, ...], str]:
@@ -97,22 +109,13 @@ def _split_texts(prompt: BoundPrompt) -> tuple[tuple[Between, ...], str]:
     return tuple(between), "".join(text.text for text in waiting)
 
 
-def _new_part(turn: _Turn, text: str, written: str) -> str:
-    """What of `text` (the new end of a stored turn) the template writes; `written` is the turn's content as it does.
-
-    A template may drop white space at a turn's edges. Where that white space is stored, it cannot: TurnError.
-    """
-    stored = turn.content[: len(turn.content) - len(text)]
-    start = turn.content.find(written) if written else len(turn.content)
-    end = start + len(written)
-    if stored and (start > 0 or end < len(stored)):
-        raise TurnError(
-            f"the model's template drops white space at the edge of a <{turn.role}> turn, "
-            "and here that white space belongs to stored text",
-            hint="take it out of the module (Schema.from_modules: separator=''), or put new text behind it",
-            span=turn.span,
-        )
-    return turn.content[max(start, len(stored)) : end]
+def _dropped(turn: _Turn) -> TurnError:
+    return TurnError(
+        f"the model's template drops white space at the edge of a <{turn.role}> turn, "
+        "and here that white space belongs to a module or an argument",
+        hint="take it out of the module (Schema.from_modules: separator=''), or put new text behind it",
+        span=turn.span,
+    )
 
 
 def _render(turns: list[_Turn], tokenizer: Tokenizer, span: Span | None) -> Rendering:
@@ -130,22 +133,28 @@ def _render(turns: list[_Turn], tokenizer: Tokenizer, span: Span | None) -> Rend
         raise TurnError(error.message, hint=error.hint, span=error.span or span) from None
 
 
-def _present(prompt: BoundPrompt) -> list[_Turn]:
+def _present(prompt: BoundPrompt, tree: SchemaTree) -> list[_Turn]:
     """The schema's turns that this prompt has, in document order, with their contents."""
-    if prompt.schema is None:
-        return []
-    walk = _Walk()
+    assert prompt.schema is not None
+    walk = _Walk(tree.markers)
     imports = {item.path: item for item in prompt.items if isinstance(item, BoundImport)}
     walk.nodes(prompt.schema.children, imports, {}, "")
+    if tree.open_turn:
+        walk.turns[-1] = replace(walk.turns[-1], content=walk.turns[-1].content + walk.held, close=None)
     return walk.turns
 
 
 class _Walk:
-    """Collects turns and their contents; `count` numbers all turns, those of modules not imported as well."""
+    """Collects turns and their contents; `count` numbers all turns, those of modules not imported as well.
 
-    def __init__(self) -> None:
+    `held` is the white space that the last turn lost at its end: the template drops it where that end is the turn's.
+    """
+
+    def __init__(self, markers: tuple[Markers, ...]) -> None:
+        self.markers = markers
         self.turns: list[_Turn] = []
         self.count = 0
+        self.held = ""
         self.content: list[str] | None = None
 
     def nodes(
@@ -168,11 +177,13 @@ class _Walk:
             self.content.append(text)
 
     def turn(self, node: Turn, imports: Mapping[str, BoundImport], arguments: Mapping[str, str], path: str) -> None:
-        index, self.count = self.count, self.count + 1
+        markers, self.count = self.markers[self.count], self.count + 1
         self.content = []
-        self.nodes(node.children, imports, arguments, path)
-        self.turns.append(_Turn(index, node.role, "".join(self.content or ()), node.span))
-        self.content = None
+        self.nodes(trimmed(node.children, markers.trim), imports, arguments, path)
+        content, self.content = "".join(self.content), None
+        last = node.children[-1] if node.children else None
+        self.held = last.text[len(last.text.rstrip(markers.trim.right)) :] if isinstance(last, Text) else ""
+        self.turns.append(_Turn(node.role, content, node.span, markers.open, markers.close, content))
 
     def module(self, module: Module, imports: Mapping[str, BoundImport], path: str) -> None:
         inner = f"{path}/{module.name}" if path else module.name

@@ -37,9 +37,14 @@ def encode(tokenizer: Tokenizer, pieces: Sequence[Piece], *, before: int | None,
     return tuple(ids)
 
 
-def without_bos(pieces: tuple[Piece, ...], bos_id: int | None) -> tuple[Piece, ...]:
-    """The pieces without a BOS at their front: it opens the prompt, whoever wrote it."""
-    return pieces[1:] if pieces and bos_id is not None and pieces[0] == bos_id else pieces
+def behind_bos(tokenizer: Tokenizer, text: str) -> str:
+    """Text that the template wrote, without a BOS at its front: it opens the prompt, whoever wrote it."""
+    bos = tokenizer.bos_id
+    pieces = tokenizer.split(text)
+    if bos is None or pieces[:1] != (bos,):
+        return text
+    # The protocol has no spelling of a token: the shortest front that leaves the other pieces as they are.
+    return next(text[n:] for n in range(1, len(text) + 1) if tokenizer.split(text[n:]) == pieces[1:])
 
 
 def trailing_special(pieces: Sequence[Piece]) -> int | None:

@@ -124,7 +124,8 @@ class _Placing:
 
     def encode(self, pieces: tuple[Piece, ...], start: int, *, behind_bos: bool = False) -> tuple[int, ...]:
         """Ids of new text that will stand at `start`."""
-        before = next((run.ids[-1] for run in self.runs if run.end == start), None)
-        opens = not any(run.ids != (self.tokenizer.bos_id,) for run in self.runs if run.start < start)
+        earlier = [run for run in self.runs if run.start < start]
+        before = max(earlier, key=lambda run: run.start).ids[-1] if earlier else None
+        opens = all(run.ids == (self.tokenizer.bos_id,) for run in earlier)
         special = before if before in self.tokenizer.special_ids else None
         return encode(self.tokenizer, pieces, before=special, start=opens and not behind_bos)

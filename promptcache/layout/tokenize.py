@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from promptcache.errors import SchemaError
-from promptcache.layout.pieces import encode, join, trailing_special, without_bos
-from promptcache.layout.schema_turns import SchemaTurn, schema_turns
+from promptcache.layout.pieces import encode, join, trailing_special
+from promptcache.layout.schema_turns import SchemaTurn, schema_turns, trimmed
 from promptcache.layout.tokenizer import Piece, Tokenizer
 from promptcache.layout.tree import Item, ModuleNode, ParameterNode, SchemaTree, SegmentNode, UnionNode
 from promptcache.pml import Module, Node, Note, Parameter, Schema, Text, Turn, Union
@@ -90,12 +90,14 @@ class _Walk:
     def union(self, node: Union, path: str) -> UnionNode:
         place = (self.start, self.before)
         members = []
+        ends = set()
         for member in node.modules():
             self.start, self.before = place
             members.append(self.nested(member, path))
-        union = UnionNode(tuple(members), node.scaffold, node.span)
-        self.start, self.before = (False, None) if union.length else place
-        return union
+            if members[-1].length:
+                ends.add((self.start, self.before))
+        self.start, self.before = place if not ends else ends.pop() if len(ends) == 1 else (False, None)
+        return UnionNode(tuple(members), node.scaffold, node.span)
 
     def nested(self, node: Module, path: str) -> ModuleNode:
         inner = f"{path}/{node.name}" if path else node.name
@@ -138,24 +140,11 @@ class _Owner:
 
     def turn(self, node: Turn) -> None:
         laid = next(self.state.turns)
-        opening = self.state.tokenizer.split(laid.markers.open)
-        if laid.first and (rest := without_bos(opening, self.state.tokenizer.bos_id)) != opening:
-            opening = rest
-            if not any(isinstance(piece, str) for piece in self.pieces):
-                self.state.start = False  # the template wrote the BOS itself, so its text is not the prompt's start
-        for piece in opening:
+        if laid.behind_bos and not any(isinstance(piece, str) for piece in self.pieces):
+            self.state.start = False  # the template wrote the BOS itself, so its text is not the prompt's start
+        for piece in self.state.tokenizer.split(laid.markers.open):
             self.add(piece, node.span)
-        self.walk(stripped(node.children) if laid.strips else node.children)
+        self.walk(trimmed(node.children, laid.markers.trim))
         if node is not self.state.open_turn:
             for piece in self.state.tokenizer.split(laid.markers.close):
                 self.add(piece, node.span)
-
-
-def stripped(children: tuple[Node, ...]) -> tuple[Node, ...]:
-    """A turn's children without the white space that a stripping template would drop at its edges."""
-    nodes = list(children)
-    if nodes and isinstance(nodes[0], Text):
-        nodes[0] = Text(nodes[0].text.lstrip(), nodes[0].span)
-    if nodes and isinstance(nodes[-1], Text):
-        nodes[-1] = Text(nodes[-1].text.rstrip(), nodes[-1].span)
-    return tuple(nodes)

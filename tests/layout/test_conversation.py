@@ -8,13 +8,14 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from promptcache.errors import TurnError
-from promptcache.layout.conversation import Markers, Rendering, fresh_part, markers, render
+from promptcache.layout.conversation import Markers, Rendering, Trim, fresh_part, markers, render
 from promptcache.models.loading import LoadedModel
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.source import Source, Span
 from tests.tokenizers import PUBLISHED, byte_level, published
 
 NAMES = sorted(PUBLISHED)
+STRIP = Trim(None, None)
 CONTENTS = ("You are kind.", "Hello there!", "How are you?\n\nfine", "1 < 2 & {{ 3 }}", "東京")
 ADAPTERS = {name: HFTokenizer(published(name)) for name in NAMES}
 
@@ -125,13 +126,14 @@ def test_markers_of_published_templates() -> None:
     # The system turn alone is written as nothing at all, so what stands behind it opens the user's turn.
     assert markers(ADAPTERS["llama2"], ["system", "user", "assistant", "user"]) == (
         Markers("<s>[INST] <<SYS>>\n", ""),
-        Markers("\n<</SYS>>\n\n", " [/INST]"),
-        Markers(" ", " </s>"),
-        Markers("<s>[INST] ", " [/INST]"),
+        Markers("\n<</SYS>>\n\n", " [/INST]", Trim("", None)),
+        Markers(" ", " </s>", STRIP),
+        Markers("<s>[INST] ", " [/INST]", STRIP),
     )
+    assert markers(ADAPTERS["llama2"], ["system"]) == (Markers("<s>[INST] <<SYS>>\n", ""),)
     assert markers(ADAPTERS["gemma"], ["user", "assistant"]) == (
-        Markers("<bos><start_of_turn>user\n", "<end_of_turn>\n"),
-        Markers("<start_of_turn>model\n", "<end_of_turn>\n"),
+        Markers("<bos><start_of_turn>user\n", "<end_of_turn>\n", STRIP),
+        Markers("<start_of_turn>model\n", "<end_of_turn>\n", STRIP),
     )
     with pytest.raises(TurnError, match="System role not supported"):
         markers(ADAPTERS["gemma"], ["system", "user"])
@@ -158,15 +160,15 @@ def test_markers_where_a_shorter_conversation_ends_differently() -> None:
 def test_white_space_at_edges(name: str, turns: list[tuple[str, str]], contents: tuple[str, ...]) -> None:
     rendering = render(ADAPTERS[name], turns, open_assistant=False)
     assert rendering.contents == contents
-    assert rendering.strips == (name != "smollm2")
+    trims = [turn.trim for turn in markers(ADAPTERS[name], [role for role, _ in turns])]
+    assert [trim(content) for trim, (_, content) in zip(trims, turns, strict=True)] == list(contents)
     assert joined(rendering) == reference(published(name), turns, tokenize=False)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_stripping_is_found_out_without_white_space(name: str) -> None:
-    assert render(ADAPTERS[name], [("user", "a")], open_assistant=True).strips == (
-        name in ("gemma", "llama2", "llama2-legacy")
-    )
+    strips = name in ("gemma", "llama2", "llama2-legacy")
+    assert markers(ADAPTERS[name], ["user"])[0].trim == (STRIP if strips else Trim())
 
 
 @pytest.mark.parametrize(
@@ -183,7 +185,6 @@ def test_partial_stripping(expression: str, given: str, expected: str) -> None:
     for turns in ([("user", given)], [("user", given), ("assistant", given)]):
         rendering = render(tokenizer, turns, open_assistant=False)
         assert rendering.contents == (expected,) * len(turns)
-        assert rendering.strips
 
 
 @pytest.mark.parametrize("name", NAMES)
