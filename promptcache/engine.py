@@ -11,6 +11,7 @@ from typing import Any, Unpack
 import torch
 
 from promptcache.errors import RequestError, UnsupportedModelError
+from promptcache.layout.borders import border_notes, prompt_border_notes
 from promptcache.layout.encoding import encoding as find_encoding
 from promptcache.layout.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
@@ -19,7 +20,19 @@ from promptcache.layout.policy import policy
 from promptcache.models.adapter import ModelAdapter
 from promptcache.models.loading import load_model
 from promptcache.models.tokenizer import HFTokenizer
-from promptcache.pml import Node, Prompt, Schema, Text, Turn, parse_prompt, parse_schema, read_prompt, read_schema
+from promptcache.pml import (
+    Node,
+    Note,
+    Prompt,
+    Schema,
+    Text,
+    Turn,
+    bind,
+    parse_prompt,
+    parse_schema,
+    read_prompt,
+    read_schema,
+)
 from promptcache.pml.python import SchemaFunction
 from promptcache.runtime.chat import Chats
 from promptcache.runtime.completion import Completion
@@ -125,6 +138,21 @@ class PromptCache:
             context=self._context,
             max_positions=self._adapter.max_positions,
         )
+
+    def check(self, source: SchemaLike, *, layout: str | None = None) -> tuple[Note, ...]:
+        """All warnings about a schema: those of its text, and the borders where this model's tokenizer would join what
+        is tokenized apart. Raises as `lay_out`."""
+        made = self.lay_out(source, layout=layout)
+        return (*made.notes, *border_notes(made, self._tokenizer))
+
+    def check_prompt(self, prompt: PromptLike) -> tuple[Note, ...]:
+        """All warnings about a prompt to a loaded schema, borders as in `check` included. Raises as `plan`."""
+        parsed = _prompt(prompt)
+        made = self._layout_of(parsed)
+        self._requests.plan(parsed, made)
+        bound = bind(parsed, made.schema if made else None)
+        texts = policy(made.policy).texts(made, bound, self._tokenizer) if made else ()
+        return (*bound.notes, *prompt_border_notes(texts, self._tokenizer))
 
     def load_schema(
         self,

@@ -85,7 +85,7 @@ class _Checker:
             self._schemas[key] = None
             with self.found_in(path):
                 schema = read_schema(path)
-                self.warn(path, self.engine.lay_out(schema).notes)
+                self.warn(path, self.engine.check(schema))
                 self._schemas[key] = schema
         return self._schemas[key]
 
@@ -99,7 +99,7 @@ class _Checker:
             self.warn(path, bind(prompt, schema).notes)
             if schema:
                 self.engine.load_schema(schema, encode=False, replace=True)
-            self.engine.plan(prompt)
+            self.warn(path, self.engine.check_prompt(prompt))
 
     @contextlib.contextmanager
     def found_in(self, path: Path) -> Iterator[None]:

@@ -21,10 +21,12 @@ class Tail:
     the opening of the reply.
 
     `behind_bos`: it opens with a marker that the template writes behind a BOS of its own. That BOS is not in `pieces`.
+    `span`: where the first text of it stands in the prompt.
     """
 
     pieces: tuple[Piece, ...]
     behind_bos: bool = False
+    span: Span | None = None
 
 
 Between = tuple[NewText, BoundImport | None, BoundImport]
@@ -37,12 +39,14 @@ def tail_of(prompt: BoundPrompt, tree: SchemaTree | None, tokenizer: Tokenizer) 
     Raises TurnError where the whole conversation does not render, or renders a stored turn otherwise than laid out.
     """
     between, text = _split_texts(prompt)
+    spans = [item.span for item in prompt.items[-1:] if isinstance(item, NewText)]
+    span = next((span for span in (*spans, *(turn.span for turn in prompt.turns)) if span), prompt.span)
     present = _present(prompt, tree) if tree else []
     if tree and tree.open_turn:
         present[-1] = replace(present[-1], content=present[-1].content + text)
     turns = [*present, *(_Turn(turn.role, turn.text, turn.span) for turn in prompt.turns)]
     if not turns:
-        return Tail(join([text])), between
+        return Tail(join([text]), span=span), between
     rendering = _render(turns, tokenizer, prompt.span)
     for turn, written in zip(turns, rendering.contents, strict=True):
         if turn.goes_on and written.startswith(turn.stored):
@@ -57,7 +61,7 @@ def tail_of(prompt: BoundPrompt, tree: SchemaTree | None, tokenizer: Tokenizer) 
         if number < len(turns) and turns[number].open is None:
             pieces.append(rendering.contents[number])
     dropped = opening != rendering.gaps[0] and turns[0].open is None
-    return Tail(join(pieces), behind_bos=dropped and not text), between
+    return Tail(join(pieces), dropped and not text, span), between
 
 
 @dataclass(frozen=True)

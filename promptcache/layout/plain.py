@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from promptcache.errors import LayoutError
 from promptcache.layout.dialogue import Tail, tail_of
@@ -16,7 +17,7 @@ def plain_tail(prompt: BoundPrompt, tokenizer: Tokenizer) -> Tail:
     """BOS where the model uses one, then the prompt's text and turns. Raises TurnError."""
     tail, _ = tail_of(prompt, None, tokenizer)
     bos = () if tokenizer.bos_id is None else (tokenizer.bos_id,)
-    return Tail(join([*bos, *tail.pieces]), tail.behind_bos)
+    return replace(tail, pieces=join([*bos, *tail.pieces]))
 
 
 def plain_ids(tail: Tail, tokenizer: Tokenizer) -> tuple[int, ...]:

@@ -7,13 +7,14 @@ from typing import Protocol
 from promptcache.errors import RequestError
 from promptcache.layout.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
+from promptcache.layout.placed import PlacedText
 from promptcache.layout.plan import RequestPlan
 from promptcache.layout.tokenizer import Tokenizer
 from promptcache.pml import BoundPrompt, Schema
 
 
 class LayoutPolicy(Protocol):
-    """Positions for a schema and for a prompt. Both calls are pure: equal input gives equal output."""
+    """Positions for a schema and for a prompt. All calls are pure: equal input gives equal output."""
 
     name: str
 
@@ -26,6 +27,9 @@ class LayoutPolicy(Protocol):
         self, layout: SchemaLayout, prompt: BoundPrompt, tokenizer: Tokenizer, *, max_positions: int | None
     ) -> RequestPlan:
         """Raises PromptError, LayoutError or TurnError when the prompt cannot be placed."""
+
+    def texts(self, layout: SchemaLayout, prompt: BoundPrompt, tokenizer: Tokenizer) -> tuple[PlacedText, ...]:
+        """What the ids of the prompt's plan are made from, by position. Raises as `plan`."""
 
 
 def policy(name: str) -> LayoutPolicy:

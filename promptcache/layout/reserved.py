@@ -7,8 +7,9 @@ from promptcache.layout.encoding import Placed
 from promptcache.layout.encoding import encoding as find_encoding
 from promptcache.layout.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
+from promptcache.layout.placed import PlacedText
 from promptcache.layout.plan import RequestPlan
-from promptcache.layout.reserved_prompt import place
+from promptcache.layout.reserved_prompt import place, place_texts
 from promptcache.layout.tokenize import tokenize
 from promptcache.layout.tokenizer import Tokenizer
 from promptcache.layout.tree import ModuleNode, ParameterNode, SchemaTree, SegmentNode
@@ -52,6 +53,10 @@ class Reserved:
     ) -> RequestPlan:
         """See LayoutPolicy."""
         return place(layout, prompt, tokenizer, max_positions)
+
+    def texts(self, layout: SchemaLayout, prompt: BoundPrompt, tokenizer: Tokenizer) -> tuple[PlacedText, ...]:
+        """See LayoutPolicy."""
+        return place_texts(layout, prompt, tokenizer)
 
 
 class _Places:

@@ -8,7 +8,8 @@ from promptcache.errors import LayoutError, PromptError
 from promptcache.layout.arguments import argument_ids
 from promptcache.layout.dialogue import Tail, tail_of
 from promptcache.layout.layout import SchemaLayout
-from promptcache.layout.pieces import encode
+from promptcache.layout.pieces import encode, trailing_special
+from promptcache.layout.placed import PlacedText
 from promptcache.layout.plan import RequestPlan, Run, finish_runs, is_exact
 from promptcache.layout.tokenizer import Piece, Tokenizer
 from promptcache.layout.tree import ModuleNode, ParameterNode, SegmentNode
@@ -18,16 +19,7 @@ from promptcache.source import Span
 
 def place(layout: SchemaLayout, prompt: BoundPrompt, tokenizer: Tokenizer, max_positions: int | None) -> RequestPlan:
     """The plan of a bound prompt. Raises PromptError, LayoutError, TurnError."""
-    placing = _Placing(layout, tokenizer)
-    placing.take(layout.tree.root, None)
-    for item in prompt.items:
-        if isinstance(item, BoundImport):
-            placing.take_import(item)
-    tail, between = tail_of(prompt, layout.tree, tokenizer)
-    for text, left, right in between:
-        placing.insert(text, left, right)
-    placing.append(tail)
-    runs = finish_runs(placing.runs)
+    runs = finish_runs(_placed(layout, prompt, tokenizer).runs)
     if max_positions is not None and runs and runs[-1].end > max_positions:
         raise LayoutError(
             f"the prompt reaches position {runs[-1].end - 1} and the model has {max_positions}",
@@ -37,13 +29,33 @@ def place(layout: SchemaLayout, prompt: BoundPrompt, tokenizer: Tokenizer, max_p
     return RequestPlan(layout.name, runs, is_exact(runs, layout.passes), layout.policy, layout.encoding)
 
 
+def place_texts(layout: SchemaLayout, prompt: BoundPrompt, tokenizer: Tokenizer) -> tuple[PlacedText, ...]:
+    """The texts of a bound prompt by position. Raises as `place`."""
+    texts = _placed(layout, prompt, tokenizer).texts
+    return tuple(sorted(texts, key=lambda text: text.position))
+
+
+def _placed(layout: SchemaLayout, prompt: BoundPrompt, tokenizer: Tokenizer) -> _Placing:
+    placing = _Placing(layout, tokenizer)
+    placing.take(layout.tree.root, None)
+    for item in prompt.items:
+        if isinstance(item, BoundImport):
+            placing.take_import(item)
+    tail, between = tail_of(prompt, layout.tree, tokenizer)
+    for text, left, right in between:
+        placing.insert(text, left, right)
+    placing.append(tail)
+    return placing
+
+
 class _Placing:
-    """Runs placed so far, and the ranges that new text must keep out of."""
+    """Runs placed so far with their texts, and the ranges that new text must keep out of."""
 
     def __init__(self, layout: SchemaLayout, tokenizer: Tokenizer) -> None:
         self.layout = layout
         self.tokenizer = tokenizer
         self.runs: list[Run] = []
+        self.texts: list[PlacedText] = []
         self.taken: list[tuple[int, int]] = []
 
     def take_import(self, item: BoundImport) -> None:
@@ -65,20 +77,31 @@ class _Placing:
         arguments = dict(item.arguments) if item else {}
         for node in module.items:
             if isinstance(node, SegmentNode):
-                self.runs.append(self.segment(node))
+                run = self.segment(node)
                 if item is None:
-                    self.taken.append((self.runs[-1].start, self.runs[-1].end))
+                    self.taken.append((run.start, run.end))
             elif isinstance(node, ParameterNode) and item is not None:
                 self.argument(item, node, arguments.get(node.name, ""))
 
     def argument(self, item: BoundImport, node: ParameterNode, text: str) -> None:
         if ids := argument_ids(self.tokenizer, item, node, text):
-            self.runs.append(Run(self.layout.parameters[item.path, node.name], ids, "fresh"))
+            start = self.layout.parameters[item.path, node.name]
+            pieces = (" " * node.space + text,)
+            self.put(
+                Run(start, ids, "fresh"),
+                PlacedText(start, pieces, node.before, node.start, False, item.argument_span(node.name)),
+            )
 
     def segment(self, node: SegmentNode) -> Run:
-        if stored := self.layout.segments.get(node.index):
-            return Run(stored.start, stored.ids, "reused", stored)
-        return Run(self.layout.fresh_starts[node.index], node.ids, "fresh")
+        stored = self.layout.segments.get(node.index)
+        start = stored.start if stored else self.layout.fresh_starts[node.index]
+        text = PlacedText(start, node.pieces, node.before, node.start, node.behind_bos, node.span)
+        return self.put(Run(start, node.ids, "reused" if stored else "fresh", stored), text)
+
+    def put(self, run: Run, text: PlacedText) -> Run:
+        self.runs.append(run)
+        self.texts.append(text)
+        return run
 
     def range_of(self, item: BoundImport) -> tuple[int, int]:
         start = self.layout.starts[item.path]
@@ -98,11 +121,11 @@ class _Placing:
         edges = [(low, low), *sorted(r for r in self.taken if r[1] > low and r[0] < high), (high, high)]
         gaps = [(a_end, b_start) for (_, a_end), (b_start, _) in pairwise(edges) if b_start > a_end]
         for start, end in gaps:
-            ids = self.encode((text.text,), start)
+            new, ids = self.spell((text.text,), start, text.span)
             if not ids:
                 return
             if len(ids) <= end - start:
-                self.runs.append(Run(start, ids, "fresh"))
+                self.put(Run(start, ids, "fresh"), new)
                 self.taken.append((start, start + len(ids)))
                 return
         raise self.no_room(text, low, gaps, right.span)
@@ -110,7 +133,7 @@ class _Placing:
     def no_room(self, text: NewText, low: int, gaps: list[tuple[int, int]], span: Span | None) -> LayoutError:
         longest = max((end - start for start, end in gaps), default=0)
         return LayoutError(
-            f"the text needs {len(self.encode((text.text,), low))} tokens, "
+            f"the text needs {len(self.spell((text.text,), low, None)[1])} tokens, "
             f"and the longest run of free positions there has {longest}",
             hint="move the text to the end of the prompt, or load the schema with layout='compact'",
             span=text.span or span,
@@ -119,13 +142,16 @@ class _Placing:
     def append(self, tail: Tail) -> None:
         """The tail starts right behind the last position in use."""
         start = max((run.end for run in self.runs), default=0)
-        if ids := self.encode(tail.pieces, start, behind_bos=tail.behind_bos):
-            self.runs.append(Run(start, ids, "fresh"))
+        text, ids = self.spell(tail.pieces, start, tail.span, behind_bos=tail.behind_bos)
+        if ids:
+            self.put(Run(start, ids, "fresh"), text)
 
-    def encode(self, pieces: tuple[Piece, ...], start: int, *, behind_bos: bool = False) -> tuple[int, ...]:
-        """Ids of new text that will stand at `start`."""
-        earlier = [run for run in self.runs if run.start < start]
-        before = max(earlier, key=lambda run: run.start).ids[-1] if earlier else None
-        opens = all(run.ids == (self.tokenizer.bos_id,) for run in earlier)
-        special = before if before in self.tokenizer.special_ids else None
-        return encode(self.tokenizer, pieces, before=special, start=opens and not behind_bos)
+    def spell(
+        self, pieces: tuple[Piece, ...], position: int, span: Span | None, *, behind_bos: bool = False
+    ) -> tuple[PlacedText, tuple[int, ...]]:
+        """New text that will stand at `position`, and its ids."""
+        earlier = [text for text in self.texts if text.position < position]
+        before = trailing_special(max(earlier, key=lambda text: text.position).pieces) if earlier else None
+        start = all(text.pieces == (self.tokenizer.bos_id,) for text in earlier) and not behind_bos
+        ids = encode(self.tokenizer, pieces, before=before, start=start)
+        return PlacedText(position, pieces, before, start, behind_bos, span), ids

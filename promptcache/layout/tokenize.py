@@ -40,6 +40,7 @@ class _Walk:
         self.segments = 0
         self.start = True  # nothing but BOS stands before
         self.before: int | None = None  # the special token directly before
+        self.behind_bos = False  # the next text opens with a marker that the template writes behind a BOS of its own
         self.notes: list[Note] = []
 
     def module(
@@ -56,11 +57,12 @@ class _Walk:
         ids = encode(self.tokenizer, pieces, before=self.before, start=self.start)
         if not ids:
             return None
+        node = SegmentNode(self.segments, ids, pieces, self.before, self.start, self.behind_bos, span)
         if any(piece != self.tokenizer.bos_id for piece in pieces):
-            self.start = False
+            self.start = self.behind_bos = False
         self.before = trailing_special(pieces)
         self.segments += 1
-        return SegmentNode(self.segments - 1, ids, pieces, span)
+        return node
 
     def parameter(self, node: Parameter) -> ParameterNode:
         def ids(text: str) -> tuple[int, ...]:
@@ -141,7 +143,8 @@ class _Owner:
     def turn(self, node: Turn) -> None:
         laid = next(self.state.turns)
         if laid.behind_bos and not any(isinstance(piece, str) for piece in self.pieces):
-            self.state.start = False  # the template wrote the BOS itself, so its text is not the prompt's start
+            # The template wrote the BOS itself, so what it writes behind it is not the prompt's start.
+            self.state.start, self.state.behind_bos = False, True
         for piece in self.state.tokenizer.split(laid.markers.open):
             self.add(piece, node.span)
         self.walk(trimmed(node.children, laid.markers.trim))

@@ -15,12 +15,17 @@ from promptcache.source import Span
 class SegmentNode:
     """The unit of encoding and storage: a run of text and markers that a prompt takes or leaves as a whole.
 
-    `index` numbers the segments of a schema in document order; `pieces` is what the ids were made from.
+    `index` numbers the segments of a schema in document order; `pieces` is what the ids were made from. `before` and
+    `start` say what they were taken to follow, as in `Tokenizer.encode`; `behind_bos`: they open with a marker that the
+    template writes behind a BOS of its own, which is not among them.
     """
 
     index: int
     ids: tuple[int, ...]
     pieces: tuple[Piece, ...]
+    before: int | None = None
+    start: bool = False
+    behind_bos: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @property
