@@ -16,12 +16,14 @@ def attend(
     scale: float,
     mask: torch.Tensor | None = None,
     causal: bool = False,
+    may_blind: bool = True,
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Attention of [batch, heads, rows, head_dim] to [batch, heads, seq_len, head_dim].
 
     Returns the output [batch, heads, rows, value_dim] in the query's dtype and the log-sum-exp of the scaled scores
     [batch, heads, rows] in float32; a row that sees nothing gives zeros and -inf. `mask` is additive, broadcastable to
     [batch, heads, rows, seq_len]; `causal` is for square inputs, row i sees keys 0 to i.
+    A caller whose mask leaves every row something to see says so with `may_blind` false, and saves a check.
     """
     batch, heads, rows, _ = query.shape
     if rows == 0 or key.shape[-2] == 0:
@@ -32,7 +34,7 @@ def attend(
         output, lse = _flash_cpu(query, key, value, scale, mask, causal)
     else:
         output, lse = plain_attend(query, key, value, scale=scale, mask=mask, causal=causal)
-    if mask is not None:
+    if mask is not None and may_blind:
         # The kernel says 0 for a row that sees nothing, and its output is then the mean of all values.
         blind = (mask.amax(-1) <= torch.finfo(mask.dtype).min / 2).expand(batch, heads, rows)
         output = output.masked_fill(blind[..., None], 0)

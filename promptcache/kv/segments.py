@@ -5,11 +5,15 @@ The partial attentions are merged by their log-sum-exp, as in FlashAttention's s
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
 from promptcache.kv.kernel import attend
+
+_MASKED_ROWS = 128
+"""Up to so many new tokens their causal order is an additive mask, so that keys need no repeating; above, the kernel's
+causal mode saves half the work, and repeating the new keys is small beside it."""
 
 
 @dataclass(frozen=True)
@@ -28,10 +32,21 @@ class SegmentView:
 @dataclass(frozen=True)
 class Segments:
     """What the tokens of one forward pass see besides each other. `mask`, additive [rows, rows], says which of each
-    other they see; None is causal order."""
+    other they see (each one itself, at least); None is causal order. Made anew for each pass."""
 
     views: tuple[SegmentView, ...]
     mask: torch.Tensor | None = None
+    _folded: dict[int, torch.Tensor] = field(default_factory=dict, compare=False, repr=False)
+
+    def folded_mask(self, rows: int, group: int, like: torch.Tensor) -> torch.Tensor:
+        """The mask for heads of a group as rows of one head: [group * rows, rows], the same for all layers."""
+        if group not in self._folded:
+            mask = self.mask
+            if mask is None:
+                lowest = torch.finfo(like.dtype).min
+                mask = torch.full((rows, rows), lowest, dtype=like.dtype, device=like.device).triu(1)
+            self._folded[group] = mask.to(like.device, like.dtype).repeat(group, 1)
+        return self._folded[group]
 
 
 def attend_segments(
@@ -47,24 +62,12 @@ def attend_segments(
     The tail, [1, num_kv_heads, seq_len, head_dim], holds the states that this request computed: earlier ones, which all
     rows see, and those of the rows themselves at its end. Returns [1, num_heads, rows, value_dim].
     """
-    rows, kv_heads = query.shape[2], tail_key.shape[1]
-    group = query.shape[1] // kv_heads
-    earlier = tail_key.shape[2] - rows
-    if rows == 1:
-        # One token sees its whole tail: no mask, and the heads of a group are rows of one head.
-        output, lse = _fold_attend(query, tail_key, tail_value, scale)
-    else:
-        output, lse = attend(
-            query,
-            _repeat(tail_key[:, :, earlier:], group),
-            _repeat(tail_value[:, :, earlier:], group),
-            scale=scale,
-            mask=segments.mask,
-            causal=segments.mask is None,
-        )
-        if earlier:
-            part = _fold_attend(query, tail_key[:, :, :earlier], tail_value[:, :, :earlier], scale)
-            output, lse = _merge(output, lse, *part)
+    rows = query.shape[2]
+    earlier = 0 if rows == 1 else tail_key.shape[2] - rows  # one token sees its whole tail: no mask, no split
+    output, lse = _attend_new(query, tail_key[:, :, earlier:], tail_value[:, :, earlier:], segments, scale)
+    if earlier:
+        part = _fold_attend(query, tail_key[:, :, :earlier], tail_value[:, :, :earlier], scale)
+        output, lse = _merge(output, lse, *part)
     for view in segments.views:
         key, value = view.keys[layer][None], view.values[layer][None]
         if view.first_row == 0:
@@ -78,14 +81,27 @@ def attend_segments(
     return output.to(query.dtype)
 
 
-def _fold_attend(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float
+def _attend_new(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Unmasked attention. Query heads of a group become rows of their key head, so keys and values are never
-    repeated: [1, num_heads, rows, head_dim] is taken as [1, num_kv_heads, group * rows, head_dim]."""
+    """The rows' attention to each other, or one row's to its tail."""
+    rows, group = query.shape[2], query.shape[1] // key.shape[1]
+    if rows == 1:
+        return _fold_attend(query, key, value, scale)
+    if segments.mask is None and rows > _MASKED_ROWS:
+        key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
+        return attend(query, key, value, scale=scale, causal=True)
+    return _fold_attend(query, key, value, scale, segments.folded_mask(rows, group, query))
+
+
+def _fold_attend(
+    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, mask: torch.Tensor | None = None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Query heads of a group become rows of their key head, so keys and values are never repeated: [1, num_heads, rows,
+    head_dim] is taken as [1, num_kv_heads, group * rows, head_dim]. The mask blinds no row."""
     batch, heads, rows, dim = query.shape
     folded = query.reshape(batch, key.shape[1], heads // key.shape[1] * rows, dim)
-    output, lse = attend(folded, key, value, scale=scale)
+    output, lse = attend(folded, key, value, scale=scale, mask=mask, may_blind=False)
     return output.reshape(batch, heads, rows, value.shape[-1]), lse.reshape(batch, heads, rows)
 
 
@@ -95,8 +111,3 @@ def _merge(
     """Two partial attentions over disjoint keys as one, in float32. Every row of the first has seen something."""
     weight = torch.sigmoid(other_lse - lse)[..., None]
     return torch.lerp(output.float(), other.float(), weight), torch.logaddexp(lse, other_lse)
-
-
-def _repeat(states: torch.Tensor, group: int) -> torch.Tensor:
-    """Key heads repeated for the query heads of their group: only for the few new tokens."""
-    return states if group == 1 else states.repeat_interleave(group, dim=1)
