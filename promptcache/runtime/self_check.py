@@ -8,26 +8,29 @@ from promptcache.kv.segments import Segments, SegmentView
 from promptcache.models.adapter import ModelAdapter
 
 _STORED, _FRESH, _GAP = 5, 4, 3
-_TOLERANCE = {torch.float32: 1e-3, torch.float16: 3e-2, torch.bfloat16: 1e-1}
+_FLOAT32_BOUND = 1e-3
 
 
 def segments_path_is_right(adapter: ModelAdapter) -> bool:
     """Whether tokens behind a stored segment and a gap get the logits that one full pass gives them.
 
-    The error is measured against the spread of the logits; the bound is that of the model's dtype.
+    Errors are measured against the spread of the logits. In half precision two right ways differ visibly: what the
+    assembled path differs by is the noise, and four times of it are allowed.
     """
     ids = [(7919 * i + 13) % adapter.vocab_size for i in range(_STORED + _FRESH)]
     positions = [*range(_STORED), *range(_STORED + _GAP, _STORED + _GAP + _FRESH)]
     expected = adapter.full_prefill(ids, positions)[_STORED:]
-    cache = adapter.new_cache(_STORED)
-    adapter.forward(ids[:_STORED], positions[:_STORED], cache, None)
-    block = cache.view(0, _STORED)
+    stored = adapter.new_cache(len(ids))
+    adapter.forward(ids[:_STORED], positions[:_STORED], stored, None)
+    block = stored.view(0, _STORED).copy()
+    fresh, places = ids[_STORED:], positions[_STORED:]
     found = adapter.forward_segments(
-        ids[_STORED:],
-        positions[_STORED:],
-        adapter.new_cache(_FRESH),
-        Segments((SegmentView(block.keys, block.values, 0),)),
-        keep=0,
+        fresh, places, adapter.new_cache(_FRESH), Segments((SegmentView(block.keys, block.values, 0),)), keep=0
     )
-    error = float((found - expected).abs().max() / expected.std().clamp_min(1e-6))
-    return error <= _TOLERANCE.get(adapter.dtype, 1e-3)
+    assembled = adapter.forward(fresh, places, stored, adapter.position_mask(places, positions), keep=0)
+    bound = max(_FLOAT32_BOUND, 4 * _error(assembled, expected))
+    return _error(found, expected) <= bound
+
+
+def _error(found: torch.Tensor, expected: torch.Tensor) -> float:
+    return float((found - expected).abs().max() / expected.std().clamp_min(1e-6))
