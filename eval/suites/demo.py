@@ -64,10 +64,10 @@ def run(config: EvalConfig, results: RunFolder) -> None:
 
 def _prompts(folder: Path, name: str) -> Iterator[Path]:
     """The prompts for a schema, in the order of their names."""
-    found = sorted((folder / "prompts").glob(f"{name}-*.xml"))
+    found = sorted((folder / f"{name}.prompts").glob("*.xml"))
     if len(found) < 2:
         raise RequestError(
-            f"{folder} holds {len(found)} prompts for {name}", hint="two or more are needed: prompts/NAME-*.xml"
+            f"{folder} holds {len(found)} prompts for {name}", hint="two or more are needed in NAME.prompts/"
         )
     yield from found
 
