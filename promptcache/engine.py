@@ -165,8 +165,9 @@ class PromptCache:
     ) -> LoadedSchema:
         """Encodes a schema, so that prompts can import its modules.
 
-        `source`: a Schema, a function decorated with `schema`, a path to a file, or PML text. `replace` allows a name that is in use. With `encode` false
-        each module is encoded by the first request that imports it. `progress(done, total)` is called with tokens.
+        `source`: a Schema, a function decorated with `schema`, a path to a file, or PML text. `replace` allows a name
+        that is in use. With `encode` false each module is encoded by the first request that imports it.
+        `progress(done, total)` is called with tokens.
         Raises PMLError, LayoutError, TurnError for faults, RequestError for a name in use.
         """
         made = self.lay_out(source, layout=layout)

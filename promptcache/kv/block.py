@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 
@@ -13,10 +13,12 @@ class KVBlock:
     exactly as long as the segment. Head counts and dims may differ between layers.
 
     A block is read-only from the moment it exists: nobody writes to its tensors, in the store or in a request.
+    `place` is the arena that it lies in and its first slot there, if it does.
     """
 
     keys: tuple[torch.Tensor, ...]
     values: tuple[torch.Tensor, ...]
+    place: tuple[object, int] | None = field(default=None, compare=False, repr=False)
 
     @property
     def num_layers(self) -> int:
@@ -31,7 +33,9 @@ class KVBlock:
     def part(self, start: int, end: int) -> KVBlock:
         """The tokens `[start, end)`, views of this block."""
         return KVBlock(
-            tuple(key[:, start:end] for key in self.keys), tuple(value[:, start:end] for value in self.values)
+            tuple(key[:, start:end] for key in self.keys),
+            tuple(value[:, start:end] for value in self.values),
+            self.place and (self.place[0], self.place[1] + start),
         )
 
     def copy(self) -> KVBlock:

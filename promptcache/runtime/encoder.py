@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
+from itertools import accumulate
 
+from promptcache.kv.arena import Arena
 from promptcache.kv.block import KVBlock
 from promptcache.layout.encoding import Segment
 from promptcache.layout.key import SegmentKey
@@ -28,15 +30,7 @@ class ModuleEncoder:
         `progress(done, total)` is called with tokens as passes end.
         """
         missing = self._passes(s for s in layout.segments.values() if self.store.get(s.key) is None)
-        total = sum(len(layout.passes[number].ids) for number in missing)
-        done = 0
-        for number in sorted(missing):
-            for key, block in self._run(layout, number).items():
-                self.store.put(key, block)
-            done += len(layout.passes[number].ids)
-            if progress is not None:
-                progress(done, total)
-        return done
+        return self._fill(layout, missing, progress)[1]
 
     def blocks(self, layout: SchemaLayout, segments: Iterable[Segment]) -> tuple[dict[SegmentKey, KVBlock], int]:
         """The blocks of these segments, and the number of tokens that had to be run because the store lacked some."""
@@ -48,27 +42,42 @@ class ModuleEncoder:
                 missing.append(segment)
             else:
                 found[segment.key] = block
-        computed = 0
-        for number in sorted(self._passes(missing)):
-            logger.info("schema %s: pass %d is not in the store and is encoded again", layout.name, number)
-            made = self._run(layout, number)
-            found.update(made)
-            for key, block in made.items():
-                self.store.put(key, block)
-            computed += len(layout.passes[number].ids)
-        return found, computed
+        passes = self._passes(missing)
+        if passes:
+            logger.info("schema %s: %d passes are not in the store and are encoded again", layout.name, len(passes))
+        made, computed = self._fill(layout, passes, None)
+        return {**found, **made}, computed
 
     @staticmethod
-    def _passes(segments: Iterable[Segment]) -> set[int]:
-        return {segment.encoding_pass for segment in segments}
+    def _passes(segments: Iterable[Segment]) -> list[int]:
+        return sorted({segment.encoding_pass for segment in segments})
 
-    def _run(self, layout: SchemaLayout, number: int) -> dict[SegmentKey, KVBlock]:
-        """One causal forward pass; each segment gets its own copy of its slots."""
-        made = layout.passes[number]
-        cache = self.adapter.new_cache(len(made.ids))
-        self.adapter.forward(made.ids, made.positions, cache, None)
-        return {
-            segment.key: cache.view(segment.offset, segment.offset + segment.length).copy()
-            for segment in layout.segments.values()
-            if segment.encoding_pass == number
-        }
+    def _fill(
+        self, layout: SchemaLayout, passes: list[int], progress: Callable[[int, int], None] | None
+    ) -> tuple[dict[SegmentKey, KVBlock], int]:
+        """Runs passes and stores their segments, which lie side by side in one arena in the order of positions.
+
+        They are stored when all have been encoded: a pass that fails leaves nothing behind.
+        """
+        segments = {s.key: s for s in layout.segments.values() if s.encoding_pass in passes}
+        ordered = sorted(segments.values(), key=lambda segment: segment.start)
+        starts = accumulate((segment.length for segment in ordered), initial=0)
+        slots = {segment.key: start for segment, start in zip(ordered, starts, strict=False)}
+        total, done = sum(len(layout.passes[number].ids) for number in passes), 0
+        arena: Arena | None = None
+        made: dict[SegmentKey, KVBlock] = {}
+        for number in passes:
+            encoding_pass = layout.passes[number]
+            cache = self.adapter.new_cache(len(encoding_pass.ids))
+            self.adapter.forward(encoding_pass.ids, encoding_pass.positions, cache, None)
+            for segment in segments.values():
+                if segment.encoding_pass == number:
+                    block = cache.view(segment.offset, segment.offset + segment.length)
+                    arena = arena or Arena.like(block, sum(s.length for s in ordered))
+                    made[segment.key] = arena.put(block, slots[segment.key])
+            done += len(encoding_pass.ids)
+            if progress is not None:
+                progress(done, total)
+        for key, block in made.items():
+            self.store.put(key, block)
+        return made, done

@@ -6,6 +6,7 @@ from bisect import bisect_left
 
 import torch
 
+from promptcache.kv.arena import coalesce
 from promptcache.kv.block import KVBlock
 from promptcache.kv.segments import Segments, SegmentView
 from promptcache.layout.plan import RequestPlan, Run
@@ -24,11 +25,7 @@ class SegmentedState:
         computed = [run for run in plan.runs if run.kind != "reused"]
         self.ids = [token for run in computed for token in run.ids]
         self.positions = [position for run in computed for position in range(run.start, run.end)]
-        self.views = tuple(
-            SegmentView(block.keys, block.values, first_row=bisect_left(self.positions, run.start))
-            for run in plan.runs
-            if run.kind == "reused" and (block := run_states(run, blocks))
-        )
+        self.views = _views(plan, blocks, self.positions)
         self.tail = adapter.new_cache(len(self.ids) + room)
         self.next_position = plan.runs[-1].end
 
@@ -69,3 +66,17 @@ class SegmentedState:
     def _stand_behind(self) -> None:
         """From now on every row stands behind all segments."""
         self.views = tuple(SegmentView(view.keys, view.values, 0) for view in self.views)
+
+
+def _views(plan: RequestPlan, blocks: Blocks, positions: list[int]) -> tuple[SegmentView, ...]:
+    """A view for each reused run; runs that lie side by side, with no computed token between, are one."""
+    found: list[tuple[KVBlock, int]] = []
+    for run in plan.runs:
+        if run.kind != "reused":
+            continue
+        block, first_row = run_states(run, blocks), bisect_left(positions, run.start)
+        if found and found[-1][1] == first_row and (joined := coalesce(found[-1][0], block)):
+            found[-1] = (joined, first_row)
+        else:
+            found.append((block, first_row))
+    return tuple(SegmentView(block.keys, block.values, first_row) for block, first_row in found)

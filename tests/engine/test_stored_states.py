@@ -32,11 +32,39 @@ def stored(engine: PromptCache) -> dict[str, str]:
         for layer, (key, value) in enumerate(zip(block.keys, block.values, strict=True)):
             assert key.shape[-2] == value.shape[-2] == segment.length
             for kind, tensor in (("k", key), ("v", value)):
-                # A slice would keep its whole storage alive.
-                assert tensor.untyped_storage().nbytes() == tensor.numel() * tensor.element_size()
                 name = f"{segment.owner}/{segment.offset}/{layer}/{kind}"
                 hashes[name] = blake2b(tensor.contiguous().numpy().tobytes()).hexdigest()
     return hashes
+
+
+def test_blocks_lie_side_by_side_and_nothing_else_is_kept(engine):
+    segments = sorted(engine.schemas["s"].layout.segments.values(), key=lambda segment: segment.start)
+    blocks = [engine._store.get(segment.key) for segment in segments]
+    assert {id(block.place[0]) for block in blocks} == {id(blocks[0].place[0])}
+    assert [block.place[1] for block in blocks] == [sum(s.length for s in segments[:n]) for n in range(len(segments))]
+    storage = blocks[0].keys[0].untyped_storage()
+    assert storage.nbytes() == sum(block.keys[0].numel() * 4 for block in blocks)
+    # Neighbours with no computed token between are attended as one.
+    state = engine._requests.assemble(engine._planned('<prompt schema="s"><a/><b/>What?</prompt>', True))
+    assert [view.keys[0].shape[1] for view in state.views] == [sum(s.length for s in segments)]
+
+
+def test_an_encoding_that_fails_leaves_nothing(engine):
+    held, passes = len(engine._store), 0
+
+    def fail(*_):
+        nonlocal passes
+        passes += 1
+        if passes == 2:
+            raise RuntimeError("half way")
+
+    hook = engine.model.register_forward_hook(fail)
+    with pytest.raises(RuntimeError, match="half way"):
+        engine.load_schema(
+            '<schema name="t">Other. <module name="a">text</module><module name="b">more</module></schema>'
+        )
+    hook.remove()
+    assert len(engine._store) == held and "t" not in engine.schemas
 
 
 def test_requests_leave_stored_bytes_alone(engine):
