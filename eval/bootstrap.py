@@ -14,6 +14,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
 
+_DRAWS = 1_000_000
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -75,9 +77,13 @@ def _interval(
     assert values.ndim == 2 and values.shape[1] > 0, "at least one record, and as many for every method"
     records = values.shape[1]
     draw = np.random.default_rng(seed)
-    # One resample at a time: all at once would take gigabytes for a whole benchmark.
-    means = [values[:, draw.integers(records, size=records)].mean(axis=1) for _ in range(resamples)]
-    spread = statistic(np.array(means).T)
+    # In portions: all resamples at once would take gigabytes for a whole benchmark, one at a time seconds a figure.
+    portion = max(1, _DRAWS // records)
+    means = [
+        values[:, draw.integers(records, size=(min(portion, resamples - done), records))].mean(axis=2)
+        for done in range(0, resamples, portion)
+    ]
+    spread = statistic(np.concatenate(means, axis=1))
     tail = (1 - level) / 2
     spread = spread[~np.isnan(spread)]
     low, high = np.quantile(spread, [tail, 1 - tail]) if spread.size else (np.nan, np.nan)

@@ -1,0 +1,86 @@
+"""The two sides of a timed comparison. Every run is proved by a hook on the model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from eval.hook import TokenHook
+from eval.longbench.case import Case
+from eval.stock_model import StockModel
+from promptcache import PromptCache
+from promptcache.runtime.schemas import LoadedSchema
+
+_WARMUP_TOKENS = 512
+_LATER_TOKENS = 8
+
+
+class StockSide:
+    """Full prefill and `generate` of the stock model, on the ids of the `whole` prompt."""
+
+    def __init__(self, model: StockModel, engine: PromptCache, whole: OurSide) -> None:
+        self._model, self._engine, self._whole = model, engine, whole
+        self._ids = whole.plan.token_ids
+        assert whole.plan.position_ids == tuple(range(len(self._ids))), "a prompt with gaps is not the stock model's"
+        self._ttft_ms: list[float] = []
+        self._later: list[tuple[float, ...]] = []
+
+    def warm_up(self) -> None:
+        """A short prefill and two steps: a whole prefill more would take as long as a timed one."""
+        self._model.reply(self._model.prefill(self._ids[:_WARMUP_TOKENS]), 3)
+
+    def take(self) -> None:
+        """One timed run. Raises MeasurementError when it did not compute every token."""
+        with TokenHook(self._engine.model) as hook:
+            prefill = self._model.prefill(self._ids)
+            hook.expect("stock prefill", [len(self._ids)])
+            # One more than our side got before its reply ended: the first interval is not counted.
+            reply = self._model.reply(prefill, self._whole.reply_tokens + 1)
+            hook.expect("stock generate", [1] * (len(reply.token_ids) - 1))
+        self._ttft_ms.append(prefill.ms)
+        self._later.append(reply.later_ms)
+
+    def figures(self) -> dict[str, Any]:
+        """All times in milliseconds, one a repeat; `later_ms` is that of a later token."""
+        later = [sum(times) / len(times) for times in self._later if times]
+        return {"tokens": len(self._ids), "ttft_ms": self._ttft_ms, "later_ms": later}
+
+
+class OurSide:
+    """A record's prompt with reuse."""
+
+    def __init__(self, engine: PromptCache, case: Case, schema: LoadedSchema) -> None:
+        self._engine, self._prompt, self._schema = engine, case.prompt, schema
+        self.plan = engine.plan(case.prompt)
+        self.reply_tokens = 1
+        self._times: dict[str, list[float]] = {}
+        self.forget()
+
+    def forget(self) -> None:
+        """Drops the times so far: they were warm-up."""
+        self._times = {name: [] for name in ("ttft_ms", "plan_ms", "assemble_ms", "prefill_ms", "later_ms")}
+
+    def take(self) -> None:
+        """One timed run. Raises MeasurementError when it computed more or less than the fresh tokens."""
+        computed = self.plan.num_tokens - self.plan.count("reused")
+        with TokenHook(self._engine.model) as hook:
+            done = self._engine.generate(self._prompt, max_new_tokens=1 + _LATER_TOKENS)
+            later = done.usage.completion_tokens - 1
+            hook.expect("reuse", [computed] + [1] * later)
+        self.reply_tokens = done.usage.completion_tokens
+        for name in ("ttft_ms", "plan_ms", "assemble_ms", "prefill_ms"):
+            self._times[name].append(getattr(done.timings, name))
+        if later:
+            self._times["later_ms"].append(done.timings.decode_ms / later)
+
+    def figures(self) -> dict[str, Any]:
+        """As the stock side's, with the parts of the time to first token and what encoding cost."""
+        return {
+            "tokens": self.plan.num_tokens,
+            "fresh": self.plan.num_tokens - self.plan.count("reused"),
+            "modules": len({run.segment.owner for run in self.plan.runs if run.segment and run.segment.owner}),
+            "exact": self.plan.exact,
+            "encode_ms": self._schema.encode_ms,
+            "stored_bytes": self._schema.num_bytes,
+            "reply_tokens": self.reply_tokens,
+            **self._times,
+        }
