@@ -13,6 +13,9 @@ from promptcache.errors import RequestError
 SUITES: dict[str, str] = {
     "demo": "eval.suites.demo",
     "tickets": "eval.suites.tickets",
+    "ttft": "eval.suites.ttft",
+    "quality": "eval.suites.quality",
+    "gaps": "eval.suites.gaps",
 }
 """Name to module."""
 

@@ -1,0 +1,30 @@
+"""What a report's figures stand on."""
+
+from __future__ import annotations
+
+from eval.results import RunFolder
+
+
+def run_facts(results: RunFolder) -> str:
+    """A Markdown list: settings, machine, versions, commit; one line a session where they differ."""
+    config, sessions = results.config, results.sessions()
+    length = f"{config.max_length:,}" if config.max_length else "what the model allows"
+    settings = [
+        f"model {config.model}, {config.dtype}, on {config.device}",
+        f"data {config.data or 'LongBench from the Hub'}, at most {length} tokens, truncation: {config.truncate}",
+        *(f"{name}: {value}" for name, value in sorted(config.options.items())),
+    ]
+    used = {row["session"] for row in results.rows()}
+    machines = dict.fromkeys(_machine(facts) for facts in sessions if facts["session"] in used)
+    return "".join(f"- {line}\n" for line in (*settings, *machines))
+
+
+def _machine(facts: dict[str, object]) -> str:
+    versions = facts["versions"]
+    assert isinstance(versions, dict)
+    gpus = f", {', '.join(map(str, found))}" if isinstance(found := facts["gpus"], list) and found else ""
+    changed = f" with {facts['changed_files']} changed files" if facts["changed_files"] else ""
+    return (
+        f"{facts['cpu']}, {facts['cores']} cores, {facts['threads']} threads, {facts['memory_gib']} GiB{gpus};"
+        f" torch {versions['torch']}, transformers {versions['transformers']}, commit {facts['commit']}{changed}"
+    )

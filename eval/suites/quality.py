@@ -1,0 +1,122 @@
+"""What reuse does to the answers: LongBench's score, and how far predictions move from the stock model's full
+prefill on the tokens of the gold answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from torch import Tensor, tensor
+
+from eval.config import EvalConfig
+from eval.engine import loaded
+from eval.fidelity import compare
+from eval.longbench.case import build_case
+from eval.longbench.fit import fit, gold_answer_ids
+from eval.longbench.parts import PromptParts
+from eval.longbench.sample import Sample, choose_samples
+from eval.longbench.scoring import score_record
+from eval.longbench.split import Split
+from eval.options import check_options
+from eval.progress import work_through
+from eval.reports.quality import write_report
+from eval.results import RunFolder
+from eval.rows import FULL, NO_CONTEXT, ROWS
+from eval.sides import Sides
+from promptcache.errors import RequestError
+
+
+def run(config: EvalConfig, results: RunFolder) -> None:
+    """Measures what is missing, then writes the report."""
+    check_options(config, ("long_max_length", "long_limit"))
+    samples = {sample.part: sample for sample in choose_samples(config)}
+    _refuse_other_rows(results)
+    sides: Sides | None = None
+    for part in work_through(results, list(samples), "quality"):
+        sides = sides or Sides.open(config)
+        sample = samples[part]
+        parts = fit(sides.engine, sample, config.truncate)
+        results.add(part, _Record(sides, sample, parts).measure())
+    rows = {row["part"]: row for row in results.rows()}
+    write_report(results, [rows[part] for part in samples])
+
+
+def _refuse_other_rows(results: RunFolder) -> None:
+    """The rows are no setting, so a folder from before one was added looks like this run's."""
+    names = {FULL, NO_CONTEXT, *(row.name for row in ROWS)}
+    if any(set(part["rows"]) != names for part in results.rows()):
+        raise RequestError(
+            f"{results.path} holds a run with other rows than {', '.join(sorted(names))}",
+            hint="choose another folder with --out",
+        )
+
+
+class _Record:
+    """All rows of one record. Each split is held against a full prefill of its own ids; without an answer token there
+    is a score only."""
+
+    def __init__(self, sides: Sides, sample: Sample, parts: PromptParts) -> None:
+        self._sides, self._sample, self._parts = sides, sample, parts
+        self._answer = gold_answer_ids(sides.engine.tokenizer, sample.task, sample.record, parts.after)
+        self._rows: dict[str, Any] = {}
+
+    def measure(self) -> dict[str, Any]:
+        """The record's figures, as JSON values."""
+        full = self._split("whole")
+        self._split("modular")
+        self._without_context(full)
+        return {
+            "dataset": self._sample.task.name,
+            "record": self._sample.record.id,
+            "max_length": self._sample.max_length,
+            "answer_tokens": len(self._answer),
+            "rows": self._rows,
+        }
+
+    def _split(self, split: Split) -> Tensor | None:
+        """The rows of one split, and for `whole` that of its full prefill, whose logits come back."""
+        sides, answer = self._sides, self._answer
+        case = build_case(self._sample.task, self._parts, split, f"{self._sample.record.index}-{split}")
+        with loaded(sides.engine, case.schema):
+            plan = sides.engine.plan(case.prompt)
+            prefill = sides.full_prefill(plan)
+            full = sides.full_logits(prefill, answer) if answer else None
+            if split == "whole":
+                self._add(FULL, sides.full_text(prefill, self._sample.task), plan.num_tokens, full, full)
+            del prefill  # its states are as large as the schema's
+            for row in (row for row in ROWS if row.split == split):
+                logits = sides.reuse_logits(case.prompt, plan, answer) if answer else None
+                text = sides.reuse_text(case.prompt, plan, self._sample.task)
+                self._add(row.name, text, plan.num_tokens, full, logits, exact=plan.exact)
+        return full
+
+    def _without_context(self, full: Tensor | None) -> None:
+        parts = PromptParts(self._parts.before, "", self._parts.after)
+        case = build_case(self._sample.task, parts, "whole", f"{self._sample.record.index}-empty")
+        with loaded(self._sides.engine, case.schema):
+            plan = self._sides.engine.plan(case.prompt)
+        prefill = self._sides.full_prefill(plan)
+        logits = self._sides.full_logits(prefill, self._answer) if self._answer else None
+        self._add(NO_CONTEXT, self._sides.full_text(prefill, self._sample.task), plan.num_tokens, full, logits)
+
+    def _add(
+        self, name: str, text: str, tokens: int, full: Tensor | None, logits: Tensor | None, **more: object
+    ) -> None:
+        self._rows[name] = {
+            "score": 100 * score_record(self._sample.task, text, self._sample.record),
+            "text": text,
+            "tokens": tokens,
+            **_fidelity(full, logits, self._answer),
+            **more,
+        }
+
+
+def _fidelity(full: Tensor | None, logits: Tensor | None, answer: Sequence[int]) -> dict[str, float]:
+    """`logits` beside `full`, and the full prefill's own negative log-likelihood on the same ids."""
+    if full is None or logits is None:
+        return {}
+    targets = tensor(answer)
+    found = asdict(compare(full, logits, targets))
+    del found["tokens"]
+    return {**found, "full_nll": compare(full, full, targets).nll}
