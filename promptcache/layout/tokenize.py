@@ -20,7 +20,7 @@ def tokenize(schema: Schema, tokenizer: Tokenizer) -> SchemaTree:
     last = schema.children[-1] if schema.children else None
     open_turn = isinstance(last, Turn) and last.role == "user"
     walk = _Walk(tokenizer, turns, last if open_turn else None)
-    root = walk.module("", schema.children, cache=True, span=schema.span, bos=True)
+    root = walk.root(schema)
     return SchemaTree(
         name=schema.name,
         root=root,
@@ -30,43 +30,45 @@ def tokenize(schema: Schema, tokenizer: Tokenizer) -> SchemaTree:
     )
 
 
+Place = tuple[int | None, bool]
+"""What a text follows: the special token directly before it, and whether it opens the prompt (`Tokenizer.encode`)."""
+
+
 class _Walk:
-    """One pass over a schema in document order."""
+    """One pass over a schema in document order. A text is taken to follow all that stands before it in the schema."""
 
     def __init__(self, tokenizer: Tokenizer, turns: tuple[SchemaTurn, ...], open_turn: Node | None) -> None:
         self.tokenizer = tokenizer
         self.turns = iter(turns)
         self.open_turn = open_turn
         self.segments = 0
-        self.start = True  # nothing but BOS stands before
-        self.before: int | None = None  # the special token directly before
+        self.place: Place = (None, True)
         self.behind_bos = False  # the next text opens with a marker that the template writes behind a BOS of its own
         self.notes: list[Note] = []
 
-    def module(
-        self, path: str, children: tuple[Node, ...], *, cache: bool, span: Span | None, bos: bool = False
-    ) -> ModuleNode:
-        owner = _Owner(self, path)
-        if bos and self.tokenizer.bos_id is not None:
+    def root(self, schema: Schema) -> ModuleNode:
+        owner = _Owner(self, "", self.place)
+        if self.tokenizer.bos_id is not None:
             owner.add(self.tokenizer.bos_id, None)
-        owner.walk(children)
-        owner.flush()
-        return ModuleNode(path, tuple(owner.items), cache, span)
+        return owner.node(schema.children, cache=True, span=schema.span)
 
     def segment(self, pieces: tuple[Piece, ...], span: Span | None) -> SegmentNode | None:
-        ids = encode(self.tokenizer, pieces, before=self.before, start=self.start)
+        before, start = self.place
+        ids = encode(self.tokenizer, pieces, before=before, start=start)
         if not ids:
             return None
-        node = SegmentNode(self.segments, ids, pieces, self.before, self.start, self.behind_bos, span)
-        if any(piece != self.tokenizer.bos_id for piece in pieces):
-            self.start = self.behind_bos = False
-        self.before = trailing_special(pieces)
+        node = SegmentNode(self.segments, ids, pieces, before, start, self.behind_bos, span)
+        if pieces != (self.tokenizer.bos_id,):
+            start = self.behind_bos = False
+        self.place = (trailing_special(pieces), start)
         self.segments += 1
         return node
 
     def parameter(self, node: Parameter) -> ParameterNode:
+        before, start = self.place
+
         def ids(text: str) -> tuple[int, ...]:
-            return encode(self.tokenizer, join([" " * node.space + text]), before=self.before, start=self.start)
+            return encode(self.tokenizer, join([" " * node.space + text]), before=before, start=start)
 
         if node.default and len(ids(node.default)) > node.length:
             raise SchemaError(
@@ -84,37 +86,46 @@ class _Walk:
                 )
             )
         padding = (self.tokenizer.placeholder_id,) * (node.length - len(scaffold))
-        start, before, self.start, self.before = self.start, self.before, False, None
+        self.place = (None, False)
         return ParameterNode(
             node.name, node.length, (scaffold + padding)[: node.length], node.space, before, start, node.span
         )
 
-    def union(self, node: Union, path: str) -> UnionNode:
-        place = (self.start, self.before)
+    def union(self, node: Union, path: str, always: Place) -> UnionNode:
+        place = self.place
         members = []
         ends = set()
         for member in node.modules():
-            self.start, self.before = place
-            members.append(self.nested(member, path))
+            self.place = place
+            members.append(self.nested(member, path, always))
             if members[-1].length:
-                ends.add((self.start, self.before))
-        self.start, self.before = place if not ends else ends.pop() if len(ends) == 1 else (False, None)
+                ends.add(self.place)
+        self.place = place if not ends else ends.pop() if len(ends) == 1 else (None, False)
         return UnionNode(tuple(members), node.scaffold, node.span)
 
-    def nested(self, node: Module, path: str) -> ModuleNode:
+    def nested(self, node: Module, path: str, always: Place) -> ModuleNode:
         inner = f"{path}/{node.name}" if path else node.name
-        return self.module(inner, node.children, cache=node.cache, span=node.span)
+        return _Owner(self, inner, always).node(node.children, cache=node.cache, span=node.span)
 
 
 class _Owner:
-    """The items of one module, collected while its children are walked."""
+    """The items of one module, collected while its children are walked.
 
-    def __init__(self, walk: _Walk, path: str) -> None:
+    `always` is the place behind what stands before in every prompt that has this module.
+    """
+
+    def __init__(self, walk: _Walk, path: str, always: Place) -> None:
         self.state = walk
         self.path = path
+        self.always = always
         self.items: list[Item] = []
         self.pieces: list[Piece] = []
         self.span: Span | None = None
+
+    def node(self, children: tuple[Node, ...], *, cache: bool, span: Span | None) -> ModuleNode:
+        self.walk(children)
+        self.flush()
+        return ModuleNode(self.path, tuple(self.items), cache, span)
 
     def add(self, piece: Piece, span: Span | None) -> None:
         self.span = self.span or span
@@ -123,6 +134,7 @@ class _Owner:
     def flush(self) -> None:
         if segment := self.state.segment(join(self.pieces), self.span):
             self.items.append(segment)
+            self.always = self.state.place
         self.pieces, self.span = [], None
 
     def walk(self, nodes: tuple[Node, ...]) -> None:
@@ -135,16 +147,20 @@ class _Owner:
                 self.flush()
                 if isinstance(node, Parameter):
                     self.items.append(self.state.parameter(node))
+                    self.always = self.state.place
                 elif isinstance(node, Union):
-                    self.items.append(self.state.union(node, self.path))
+                    self.items.append(self.state.union(node, self.path, self.always))
                 else:
-                    self.items.append(self.state.nested(node, self.path))
+                    self.items.append(self.state.nested(node, self.path, self.always))
 
     def turn(self, node: Turn) -> None:
         laid = next(self.state.turns)
+        if not self.pieces:
+            # Its markers are those that it gets without the modules before it, and so are their tokens.
+            self.state.place = self.always
         if laid.behind_bos and not any(isinstance(piece, str) for piece in self.pieces):
             # The template wrote the BOS itself, so what it writes behind it is not the prompt's start.
-            self.state.start, self.state.behind_bos = False, True
+            self.state.place, self.state.behind_bos = (self.state.place[0], False), True
         for piece in self.state.tokenizer.split(laid.markers.open):
             self.add(piece, node.span)
         self.walk(trimmed(node.children, laid.markers.trim))
