@@ -202,6 +202,17 @@ def test_the_growth_curve_goes_to_the_models_end_by_default(place, tmp_path) -> 
     assert tokens[1] <= 512 < tokens[2] <= 1024 < tokens[3] == tokens[0] <= 2048 - 32
 
 
+def test_answers_fit_behind_the_longest_prompt(place, tmp_path) -> None:
+    wiki = {**WIKI, "context": WIKI["context"] * 40, "answers": ["x" * 99]}
+    data = save_data(tmp_path / "data", {"2wikimqa": [wiki], "lcc": [{**LCC, "context": LCC["context"] * 80}]})
+    out = tmp_path / "out"
+    arguments = ["quality", "--model", str(place / "model"), "--data", data, "--datasets", "2wikimqa,lcc"]
+    assert main([*arguments, "--out", str(out)]) == 0
+    for row, room in zip(_rows(out).values(), (32, 64), strict=True):
+        assert 2048 - room - 64 < row["rows"]["whole"]["tokens"] <= 2048 - room
+        assert row["rows"]["whole"]["mean_kl"] < 1e-5 and row["rows"]["whole"]["text"] == row["rows"]["full"]["text"]
+
+
 def test_an_empty_gold_answer_leaves_the_score(place, tmp_path, capsys) -> None:
     data = save_data(tmp_path / "data", {"2wikimqa": [{**WIKI, "answers": [""]}]})
     arguments = ["--model", str(place / "model"), "--data", data, "--datasets", "2wikimqa"]
