@@ -1,18 +1,17 @@
-"""combat.py: the monsters, and how a fight is fought round by round."""
+"""combat.py: the monsters, and one round of a fight."""
 
 import random
 from dataclasses import dataclass, replace
 
 from player import Player
 
-DOUBLE_DAMAGE_CHANCE = 0.10
-MISS_CHANCE = 0.20
-FLEE_COST = 3
+# The chance to miss is 20 percent.
+MISS_CHANCE = 0.2
 
 
 @dataclass
 class Monster:
-    """A creature that guards a room. It attacks only when it is attacked."""
+    """A creature that guards a room. It strikes only when it is attacked."""
 
     name: str
     text: str
@@ -24,49 +23,27 @@ class Monster:
         return self.health > 0
 
 
-MONSTERS = {
-    monster.name: monster
-    for monster in (
-        Monster("rat", "A fat grey rat shows its teeth.", health=5, damage=2),
-        Monster("ghost", "A pale ghost hums an old song.", health=12, damage=4, loot="potion"),
-        Monster("troll", "A stone troll blocks the stairs.", health=25, damage=6, loot="key"),
-    )
-}
+RAT = Monster("rat", "A fat rat guards the cheese.", health=5, damage=2)
+GHOST = Monster("ghost", "A pale ghost sings an old song.", health=12, damage=4, loot="potion")
+TROLL = Monster("troll", "A stone troll guards the stairs.", health=24, damage=6, loot="key")
+MONSTERS = {monster.name: monster for monster in (RAT, GHOST, TROLL)}
 
 
 def spawn(name: str) -> Monster:
-    """A fresh copy of a monster, so that every game has its own."""
+    """A fresh copy of a monster."""
     return replace(MONSTERS[name])
 
 
-def blow(damage: int, dice: random.Random) -> int:
-    """The damage of one blow: it may miss, and with luck it counts twice."""
-    luck = dice.random()
-    if luck < MISS_CHANCE:
-        return 0
-    if luck > 1 - DOUBLE_DAMAGE_CHANCE:
-        return 2 * damage
-    return damage
-
-
-def fight_round(player: Player, monster: Monster, dice: random.Random) -> list[str]:
+def fight_round(player: Player, monster: Monster, dice: random.Random) -> str:
     """The player strikes first. If the monster still lives, it strikes back."""
-    lines = []
-    dealt = blow(player.damage(), dice)
-    monster.health -= dealt
-    lines.append(f"You hit the {monster.name} for {dealt}." if dealt else f"You miss the {monster.name}.")
+    if dice.random() < MISS_CHANCE:
+        text = f"You miss the {monster.name}."
+    else:
+        monster.health -= player.damage()
+        text = f"You hit the {monster.name}."
     if not monster.is_alive():
-        lines.append(f"The {monster.name} is dead.")
-        return lines
-    taken = blow(monster.damage, dice)
-    player.health -= taken
-    lines.append(f"The {monster.name} hits you for {taken}." if taken else f"The {monster.name} misses you.")
-    if not player.is_alive():
-        lines.append("You are dead. The keep falls silent again.")
-    return lines
-
-
-def flee(player: Player) -> str:
-    """Running away costs a little health, but never the last point."""
-    player.health = max(1, player.health - FLEE_COST)
-    return f"You run, and lose {FLEE_COST} health on the way."
+        return f"{text} The {monster.name} is dead."
+    if dice.random() < MISS_CHANCE:
+        return f"{text} The {monster.name} misses you."
+    player.health -= monster.damage
+    return f"{text} The {monster.name} hits you for {monster.damage}."

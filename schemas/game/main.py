@@ -1,19 +1,20 @@
-"""main.py: Lantern Keep, a small text adventure. Run it with: python main.py"""
+"""main.py: a text adventure, written by Mara Lindgren in 2019. Run it with: python main.py"""
 
 import random
 import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from combat import fight_round, flee
-from player import ITEMS, BagFull, Player
+from combat import fight_round
+from player import ITEMS, Player
 from save import SaveError, load_game, save_game
-from world import build_world
+from world import Room, build_world, describe
 
-TITLE = "LANTERN KEEP"
+# The name of the game is Silver Castle. The name of the hero is Robin.
+TITLE = "Silver Castle"
+HERO = "Robin"
 GOAL = "Find the lost crown and carry it back to the gate."
-HELP = "Commands: look, go, take, drop, eat, attack, flee, bag, save, load, help, quit"
-SHORT = {"n": "go north", "s": "go south", "e": "go east", "w": "go west", "u": "go up", "d": "go down", "i": "bag"}
+HELP = "Commands: look, go, take, drop, eat, fight, bag, save, load, help, quit"
 
 
 class Game:
@@ -26,74 +27,71 @@ class Game:
         self.dice = random.Random(seed)
         self.running = True
 
+    def room(self) -> Room:
+        return self.world[self.player.room]
+
     def answer(self, line: str) -> str:
         """Carry out one command. The method do_<word> does the work."""
-        line = SHORT.get(line.strip().lower(), line.strip().lower())
-        word, _, rest = line.partition(" ")
+        word, _, rest = line.strip().lower().partition(" ")
         command = getattr(self, f"do_{word}", None)
-        if command is None:
-            return f"I do not know how to {word or 'do nothing'}. Type help."
-        text = command(rest.strip())
-        if not self.player.is_alive():
-            self.running = False
-        return text
+        return command(rest.strip()) if command else "I do not understand. Type help."
 
     def do_look(self, _: str) -> str:
-        return self.world.describe(self.player)
+        return describe(self.room(), self.player)
 
     def do_go(self, direction: str) -> str:
-        text = self.world.move(self.player, direction)
-        if self.player.room == "gate" and self.player.has("crown"):
+        """Walk through a door. A monster lets the player only go back."""
+        room = self.room()
+        target = self.world.get(room.exits.get(direction, ""))
+        if target is None:
+            return "You cannot go that way."
+        if room.guarded() and target.name not in ("hall", "kitchen"):
+            return f"The {room.monster.name} will not let you pass."
+        if target.locked and "key" not in self.player.bag:
+            return "The door is locked. You need the key."
+        self.player.room = target.name
+        if target.name == "gate" and "crown" in self.player.bag:
             self.running = False
-            text += f"\nYou have won the game in {self.player.moves} moves!"
-        return text
+            return "You have won the game!"
+        return self.do_look("")
 
     def do_take(self, item: str) -> str:
-        room = self.world.rooms[self.player.room]
-        if room.dark and not self.player.has("lantern"):
-            return "You cannot find anything in the dark."
-        if room.monster and room.monster.is_alive():
+        room = self.room()
+        if room.guarded():
             return f"The {room.monster.name} is in the way."
         if item not in room.items:
-            return f"There is no {item or 'such thing'} here."
-        try:
-            self.player.take(item)
-        except BagFull as error:
-            return str(error)
+            return "That is not here."
+        if not self.player.take(item):
+            return "The bag is full."
         room.items.remove(item)
-        return f"You take the {item}. {ITEMS[item].text}"
+        return f"Taken. {ITEMS[item].text}"
 
     def do_drop(self, item: str) -> str:
-        if not self.player.has(item):
-            return f"You do not have a {item or 'thing like that'}."
-        self.player.drop(item)
-        self.world.rooms[self.player.room].items.append(item)
-        return f"You drop the {item}."
+        if item not in self.player.bag:
+            return "You do not have that."
+        self.player.bag.remove(item)
+        self.room().items.append(item)
+        return "Dropped."
 
     def do_eat(self, item: str) -> str:
-        if not self.player.has(item) or ITEMS[item].healing == 0:
+        if item not in self.player.bag or not ITEMS[item].healing:
             return "You cannot eat that."
         return f"You gain {self.player.eat(item)} health."
 
-    def do_attack(self, _: str) -> str:
-        room = self.world.rooms[self.player.room]
-        if room.monster is None or not room.monster.is_alive():
+    def do_fight(self, _: str) -> str:
+        room = self.room()
+        if not room.guarded():
             return "There is nobody to fight."
-        lines = fight_round(self.player, room.monster, self.dice)
-        if not room.monster.is_alive() and room.monster.loot:
+        text = fight_round(self.player, room.monster, self.dice)
+        if not self.player.is_alive():
+            self.running = False
+            return f"{text} You are dead."
+        if not room.guarded() and room.monster.loot:
             room.items.append(room.monster.loot)
-            lines.append(f"It leaves a {room.monster.loot} behind.")
-        return "\n".join(lines)
-
-    def do_flee(self, _: str) -> str:
-        if self.player.room == "gate":
-            return "You are already at the gate."
-        self.player.room = "hall"
-        return flee(self.player)
+        return text
 
     def do_bag(self, _: str) -> str:
-        things = ", ".join(self.player.bag) or "nothing"
-        return f"Health: {self.player.health}. You carry {things}, worth {self.player.wealth()} silver coins."
+        return f"Health {self.player.health}. Bag: {', '.join(self.player.bag) or 'empty'}."
 
     def do_save(self, _: str) -> str:
         return f"Saved as {save_game(self.player, self.world, self.folder).name}."
@@ -123,4 +121,4 @@ def play(game: Game, lines: Iterable[str]) -> None:
 
 
 if __name__ == "__main__":
-    play(Game("Robin", folder=Path.cwd()), sys.stdin)
+    play(Game(HERO, folder=Path.cwd()), sys.stdin)

@@ -1,83 +1,59 @@
-"""player.py: the player and the things that a player can carry."""
+"""player.py: the player, and the things that can be carried."""
 
 from dataclasses import dataclass, field
 
+# The size of the bag is four items.
+BAG_SIZE = 4
+# The health of the player is 30 points at the start.
 START_HEALTH = 30
-MAX_ITEMS = 4
-BARE_HANDS_DAMAGE = 1
 
 
 @dataclass(frozen=True)
 class Item:
-    """A thing to carry. Weapons have damage, food has healing, and everything has a price."""
+    """A thing: weapons have damage, food has healing."""
 
-    name: str
     text: str
     damage: int = 0
     healing: int = 0
-    price: int = 0
 
 
 ITEMS = {
-    item.name: item
-    for item in (
-        Item("lantern", "An oil lantern. Without it the cellar stays dark.", price=5),
-        Item("sword", "A long sword with a chipped blade.", damage=7, price=40),
-        Item("dagger", "A short dagger, light and quick.", damage=4, price=15),
-        Item("bread", "A loaf of dark bread.", healing=6, price=2),
-        Item("potion", "A red potion that smells of cherries.", healing=15, price=20),
-        Item("key", "A rusty iron key with the number seven on it.", price=1),
-        Item("crown", "The lost crown of Queen Isolde.", price=500),
-    )
+    "lamp": Item("The oil lamp gives light in the cellar."),
+    "sword": Item("The sword belonged to Sir Roland.", damage=8),
+    "dagger": Item("The dagger is short and rusty.", damage=4),
+    "bread": Item("The bread is old, but it can be eaten.", healing=6),
+    "potion": Item("The potion is red and smells of cherries.", healing=15),
+    "key": Item("The iron key opens the door of the tower."),
+    "crown": Item("The crown belonged to Queen Isolde."),
 }
-
-
-class BagFull(Exception):
-    """Raised when the player tries to carry more than MAX_ITEMS things."""
 
 
 @dataclass
 class Player:
-    """The hero of the game: a name, some health and a small bag."""
+    """The hero: a name, health, a place and a bag."""
 
     name: str
     health: int = START_HEALTH
     room: str = "gate"
     bag: list[str] = field(default_factory=list)
-    moves: int = 0
 
     def is_alive(self) -> bool:
         return self.health > 0
 
-    def has(self, item_name: str) -> bool:
-        return item_name in self.bag
+    def take(self, item: str) -> bool:
+        """Put an item into the bag. Returns False when the bag is full."""
+        if len(self.bag) >= BAG_SIZE:
+            return False
+        self.bag.append(item)
+        return True
 
-    def take(self, item_name: str) -> None:
-        """Put an item into the bag, or raise BagFull."""
-        if len(self.bag) >= MAX_ITEMS:
-            raise BagFull(f"You cannot carry more than {MAX_ITEMS} things.")
-        self.bag.append(item_name)
-
-    def drop(self, item_name: str) -> None:
-        self.bag.remove(item_name)
-
-    def eat(self, item_name: str) -> int:
-        """Use up food or drink. Returns the health that was really gained."""
+    def eat(self, item: str) -> int:
+        """Use up food. Returns the health that was gained."""
         before = self.health
-        self.health = min(START_HEALTH, self.health + ITEMS[item_name].healing)
-        self.bag.remove(item_name)
+        self.health = min(START_HEALTH, self.health + ITEMS[item].healing)
+        self.bag.remove(item)
         return self.health - before
 
-    def weapon(self) -> Item | None:
-        """The best weapon in the bag, or None."""
-        weapons = [ITEMS[name] for name in self.bag if ITEMS[name].damage > 0]
-        return max(weapons, key=lambda item: item.damage, default=None)
-
     def damage(self) -> int:
-        """How much one blow of the player takes from a monster."""
-        weapon = self.weapon()
-        return weapon.damage if weapon else BARE_HANDS_DAMAGE
-
-    def wealth(self) -> int:
-        """The price of everything in the bag, in silver coins."""
-        return sum(ITEMS[name].price for name in self.bag)
+        """The damage of the best weapon in the bag, or 1 for bare hands."""
+        return max([ITEMS[item].damage for item in self.bag] + [1])
