@@ -1,0 +1,61 @@
+"""What schemas/README.md shows, is true."""
+
+from __future__ import annotations
+
+import re
+import runpy
+from pathlib import Path
+
+import pytest
+
+from promptcache.pml import Schema, bind, parse_prompt, parse_schema, read_schema
+from tests.schemas.repository import SCHEMAS
+
+README = (SCHEMAS / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture
+def schemas(tmp_path: Path) -> dict[str, Schema]:
+    """The repository's schemas, and those that the README shows."""
+    (tmp_path / "checks.py").write_text("def check():\n    pass\n", encoding="utf-8")
+    shown = [parse_schema(block, folder=tmp_path) for block in blocks("xml") if block.startswith("<schema")]
+    assert len(shown) >= 3
+    return {schema.name: schema for schema in [*map(read_schema, SCHEMAS.glob("*.xml")), *shown]}
+
+
+def test_every_schema_and_prompt_is_one(schemas: dict[str, Schema]) -> None:
+    assert all(schema.notes == () for schema in schemas.values())
+    prompts = [parse_prompt(block) for block in blocks("xml") if not block.startswith("<schema")]
+    assert len(prompts) >= 3
+    for prompt in prompts:
+        assert prompt.schema is not None
+        assert bind(prompt, schemas[prompt.schema]).notes == ()
+
+
+@pytest.mark.parametrize("number", range(len(blocks("python"))))
+def test_python_runs(
+    number: int, tmp_path: Path, schemas: dict[str, Schema], capsys: pytest.CaptureFixture[str]
+) -> None:
+    script = tmp_path / "snippet.py"
+    script.write_text(blocks("python")[number], encoding="utf-8")
+    names = runpy.run_path(str(script))
+    prompt = names.get("prompt")
+    if prompt is not None:
+        own = names["cafe"].schema if "cafe" in names else schemas[prompt.schema]
+        assert bind(prompt, own).notes == ()
+    assert ("print(" in blocks("python")[number]) == bool(capsys.readouterr().out)
+
+
+def test_links_lead_to_headings() -> None:
+    headings = re.findall(r"^#+ (.+)$", README, re.MULTILINE)
+    anchors = {re.sub(r"[^a-z0-9 -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    assert set(re.findall(r"\]\(#(.+?)\)", README)) <= anchors
+
+
+def test_files_that_are_named_exist() -> None:
+    for path in re.findall(r"schemas/[\w.-]+(?:/[\w.-]+)*\.(?:xml|py)", README):
+        assert (SCHEMAS.parent / path).is_file(), path
