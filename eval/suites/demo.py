@@ -17,13 +17,16 @@ from rich.progress import track
 from rich.table import Table
 
 from eval.config import EvalConfig
+from eval.engine import end_ids, open_engine
 from eval.results import RunFolder
-from eval.stock import stock_ttft_ms
+from eval.stock_model import StockModel
 from eval.table import markdown_table
 from promptcache import PromptCache
 from promptcache.errors import RequestError
+from promptcache.pml import NewText, read_prompt
 
 _SCHEMAS = ("trip", "game", "handbook")
+_PROMPTS = 6
 _HEADERS = (
     "schema",
     "prompts",
@@ -45,15 +48,15 @@ def run(config: EvalConfig, results: RunFolder) -> None:
     """Runs all prompts anew each time; a demonstration that shows old figures shows nothing."""
     folder = config.data or Path("schemas")
     aside, console = Console(stderr=True), Console(width=200, highlight=False)
-    with aside.status(f"loading {config.model}"):
-        engine = PromptCache.from_pretrained(config.model, dtype=config.dtype, device=config.device)
+    engine = open_engine(config)
+    stock = StockModel(engine.model, end_ids(engine))
     for name in _SCHEMAS:
-        prompts = list(_prompts(folder, name))
+        prompts = list(_prompts(folder, name))[: config.limit or _PROMPTS]
         with aside.status(f"encoding {name}"):
             schema = engine.load_schema(folder / f"{name}.xml")
         console.print(f"\n[bold]{name}[/bold]: {schema.num_tokens} tokens encoded in {schema.encode_ms:.0f} ms")
         for number, file in enumerate(track(prompts, description=name, console=aside, transient=True)):
-            row = _measure(engine, file, number)
+            row = _measure(engine, stock, file, number)
             results.add(f"{name}/{file.stem}/{results.session}", {**row, "schema": name, "encode_ms": schema.encode_ms})
             console.print(f"  [dim]{file.stem}[/dim]  {row['question']}\n      {row['answer']}", markup=True)
     summary = _summary([row for row in results.rows() if row["session"] == results.session])
@@ -72,7 +75,7 @@ def _prompts(folder: Path, name: str) -> Iterator[Path]:
     yield from found
 
 
-def _measure(engine: PromptCache, file: Path, number: int) -> dict[str, Any]:
+def _measure(engine: PromptCache, stock: StockModel, file: Path, number: int) -> dict[str, Any]:
     """One prompt on all sides, in rotating order."""
     plan = engine.plan(file)
     times: dict[str, float] = {}
@@ -83,10 +86,10 @@ def _measure(engine: PromptCache, file: Path, number: int) -> dict[str, Any]:
         times[f"{side}_clock"] = (time.perf_counter() - start) * 1000
         times[side] = done.timings.ttft_ms
 
-    def stock() -> None:
-        times["stock"] = stock_ttft_ms(engine.model, plan.token_ids)
+    def theirs() -> None:
+        times["stock"] = stock.prefill(plan.token_ids).ms
 
-    sides = [lambda: ours("reuse", True), lambda: ours("no_reuse", False), stock]
+    sides = [lambda: ours("reuse", True), lambda: ours("no_reuse", False), theirs]
     for turn in range(3):
         sides[(number + turn) % 3]()
     done = engine.generate(file, max_new_tokens=40)
@@ -103,8 +106,6 @@ def _measure(engine: PromptCache, file: Path, number: int) -> dict[str, Any]:
 
 
 def _question(file: Path) -> str:
-    from promptcache.pml import NewText, read_prompt
-
     prompt = read_prompt(file)
     texts = [item.text for item in prompt.items if isinstance(item, NewText)] + [turn.text for turn in prompt.turns]
     return " ".join(" ".join(texts).split())
