@@ -38,14 +38,16 @@ class Segments:
     mask: torch.Tensor | None = None
     _folded: dict[int, torch.Tensor] = field(default_factory=dict, compare=False, repr=False)
 
-    def folded_mask(self, rows: int, group: int, like: torch.Tensor) -> torch.Tensor:
-        """The mask for heads of a group as rows of one head: [group * rows, rows], the same for all layers."""
+    def folded_mask(self, rows: int, earlier: int, group: int, like: torch.Tensor) -> torch.Tensor:
+        """The mask for heads of a group as rows of one head, all of which see the `earlier` tokens of the tail:
+        [group * rows, earlier + rows], the same for all layers."""
         if group not in self._folded:
             mask = self.mask
             if mask is None:
                 lowest = torch.finfo(like.dtype).min
                 mask = torch.full((rows, rows), lowest, dtype=like.dtype, device=like.device).triu(1)
-            self._folded[group] = mask.to(like.device, like.dtype).repeat(group, 1)
+            mask = torch.nn.functional.pad(mask.to(like.device, like.dtype), (earlier, 0))
+            self._folded[group] = mask.repeat(group, 1)
         return self._folded[group]
 
 
@@ -63,11 +65,7 @@ def attend_segments(
     rows see, and those of the rows themselves at its end. Returns [1, num_heads, rows, value_dim].
     """
     rows = query.shape[2]
-    earlier = 0 if rows == 1 else tail_key.shape[2] - rows  # one token sees its whole tail: no mask, no split
-    output, lse = _attend_new(query, tail_key[:, :, earlier:], tail_value[:, :, earlier:], segments, scale)
-    if earlier:
-        part = _fold_attend(query, tail_key[:, :, :earlier], tail_value[:, :, :earlier], scale)
-        output, lse = _merge(output, lse, *part)
+    output, lse = _attend_tail(query, tail_key, tail_value, segments, scale)
     for view in segments.views:
         key, value = view.keys[layer][None], view.values[layer][None]
         if view.first_row == 0:
@@ -81,17 +79,22 @@ def attend_segments(
     return output.to(query.dtype)
 
 
-def _attend_new(
+def _attend_tail(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """The rows' attention to each other, or one row's to its tail."""
+    """The rows' attention to what stands before them in the tail, and to each other."""
     rows, group = query.shape[2], query.shape[1] // key.shape[1]
+    earlier = key.shape[2] - rows
     if rows == 1:
         return _fold_attend(query, key, value, scale)
-    if segments.mask is None and rows > _MASKED_ROWS:
-        key, value = key.repeat_interleave(group, dim=1), value.repeat_interleave(group, dim=1)
-        return attend(query, key, value, scale=scale, causal=True)
-    return _fold_attend(query, key, value, scale, segments.folded_mask(rows, group, query))
+    if segments.mask is not None or rows <= _MASKED_ROWS:
+        return _fold_attend(query, key, value, scale, segments.folded_mask(rows, earlier, group, query))
+    new_key, new_value = (states[:, :, earlier:].repeat_interleave(group, dim=1) for states in (key, value))
+    output, lse = attend(query, new_key, new_value, scale=scale, causal=True)
+    if earlier:
+        part = _fold_attend(query, key[:, :, :earlier], value[:, :, :earlier], scale)
+        output, lse = _merge(output, lse, *part)
+    return output, lse
 
 
 def _fold_attend(

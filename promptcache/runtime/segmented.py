@@ -14,6 +14,10 @@ from promptcache.layout.token_tree import TokenTree
 from promptcache.models.adapter import ModelAdapter
 from promptcache.runtime.state import Blocks, computed_slots, run_states, tree_mask
 
+GATHERED_TOKENS = 256
+"""Up to so many reused tokens, the shortest runs first, are copied to the front of the tail: a call of the kernel for
+each of them, in every layer, would take longer than the copy."""
+
 
 class SegmentedState:
     """See `AttentionState`. Computed tokens are sorted by position, so those that see a reused run are a suffix of
@@ -25,8 +29,11 @@ class SegmentedState:
         computed = [run for run in plan.runs if run.kind != "reused"]
         self.ids = [token for run in computed for token in run.ids]
         self.positions = [position for run in computed for position in range(run.start, run.end)]
-        self.views = _views(plan, blocks, self.positions)
-        self.tail = adapter.new_cache(len(self.ids) + room)
+        gathered, self.views = _views(plan, blocks, self.positions)
+        self._gathered = sum(block.seq_len for block in gathered)
+        self.tail = adapter.new_cache(self._gathered + len(self.ids) + room)
+        for block in gathered:
+            self.tail.append(block)
         self.next_position = plan.runs[-1].end
 
     def prefill(self, *, keep: int = 1) -> torch.Tensor:
@@ -43,7 +50,7 @@ class SegmentedState:
         logits = self.adapter.forward_segments(
             ids, positions, self.tail, Segments(self.views, mask), keep=1 + len(tree)
         )
-        self.tail.rewind(len(self.ids))
+        self.tail.rewind(self._gathered + len(self.ids))
         self._stand_behind()
         return logits
 
@@ -56,20 +63,21 @@ class SegmentedState:
         """See `AttentionState`."""
         if run.kind == "reused":
             return run_states(run, self._blocks)
-        slot = computed_slots(self._plan)[run.start]
+        slot = self._gathered + computed_slots(self._plan)[run.start]
         return self.tail.view(slot, slot + run.length)
 
     def computed(self) -> KVBlock:
         """See `AttentionState`."""
-        return self.tail.view(0, self.tail.get_seq_length()).copy()
+        return self.tail.view(self._gathered, self.tail.get_seq_length()).copy()
 
     def _stand_behind(self) -> None:
         """From now on every row stands behind all segments."""
         self.views = tuple(SegmentView(view.keys, view.values, 0) for view in self.views)
 
 
-def _views(plan: RequestPlan, blocks: Blocks, positions: list[int]) -> tuple[SegmentView, ...]:
-    """A view for each reused run; runs that lie side by side, with no computed token between, are one."""
+def _views(plan: RequestPlan, blocks: Blocks, positions: list[int]) -> tuple[list[KVBlock], tuple[SegmentView, ...]]:
+    """The reused runs: those to gather in the tail, and a view for each other one. Runs that lie side by side, with no
+    computed token between, are one."""
     found: list[tuple[KVBlock, int]] = []
     for run in plan.runs:
         if run.kind != "reused":
@@ -79,4 +87,11 @@ def _views(plan: RequestPlan, blocks: Blocks, positions: list[int]) -> tuple[Seg
             found[-1] = (joined, first_row)
         else:
             found.append((block, first_row))
-    return tuple(SegmentView(block.keys, block.values, first_row) for block, first_row in found)
+    gathered, views, room = [], [], GATHERED_TOKENS
+    for block, first_row in sorted(found, key=lambda each: each[0].seq_len):
+        if first_row == 0 and block.seq_len <= room:
+            gathered.append(block)
+            room -= block.seq_len
+        else:
+            views.append(SegmentView(block.keys, block.values, first_row))
+    return gathered, tuple(views)

@@ -6,9 +6,11 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 import torch
 
 from promptcache import Prompt, PromptCache
+from promptcache.runtime import segmented
 from tests.oracle import FRESH, Sees, Token, full_prefill_logits, next_token_logits
 from tests.tiny import byte_tokenizer, tiny_llama
 
@@ -69,6 +71,10 @@ def agrees(
     assert torch.equal(first, second), "the second time must give the same"
     assert distance(engine.logits(prompt, reuse=False), full) < limit
 
+    # Short segments are gathered; each must also be right where it lies.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segmented, "GATHERED_TOKENS", 0)
+        assert distance(engine.logits(prompt), expected) < limit
     assembled = PromptCache(engine.model, engine.tokenizer, attention="assembled")
     assembled.load_schema(schema)
     assert distance(assembled.logits(prompt), expected) < limit

@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from promptcache import PromptCache
+from promptcache.runtime import segmented
 from tests.engine.comparison import byte_engine
 
 SCHEMA = """<schema name="s">Intro. <module name="a">first module <parameter name="p" length="6"/> end</module>
@@ -37,7 +38,8 @@ def stored(engine: PromptCache) -> dict[str, str]:
     return hashes
 
 
-def test_blocks_lie_side_by_side_and_nothing_else_is_kept(engine):
+def test_blocks_lie_side_by_side_and_nothing_else_is_kept(engine, monkeypatch):
+    monkeypatch.setattr(segmented, "GATHERED_TOKENS", 10)
     segments = sorted(engine.schemas["s"].layout.segments.values(), key=lambda segment: segment.start)
     blocks = [engine._store.get(segment.key) for segment in segments]
     assert {id(block.place[0]) for block in blocks} == {id(blocks[0].place[0])}
