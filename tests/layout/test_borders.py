@@ -15,7 +15,7 @@ from promptcache.layout.reserved import Reserved
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.pml import Note, Prompt, Schema, bind, parse_prompt, parse_schema
 from tests.tiny import byte_tokenizer
-from tests.tokenizers import sentencepiece
+from tests.tokenizers import published, sentencepiece
 
 CONTEXT = KeyContext(model="m", tokenizer="t", dtype="float32")
 MARKED = "{% for m in messages %}({{ m.role }}){{ m.content }}{{ 'b' if m.role == 'user' else '' }}{% endfor %}"
@@ -138,6 +138,16 @@ def test_a_dummy_space_that_only_the_first_text_has(dummy: str, adds_bos: bool) 
     assert notes(f"I am fine.{modules}", tokenizer) == ()
     assert notes('<module name="m">Hello there!</module>', tokenizer) == ()
     assert notes(f"<user>I am fine.{modules}</user>", tokenizer) == ()
+
+
+def test_a_dummy_space_behind_the_turns_of_a_union() -> None:
+    """All members end in a special token, so what follows is taken to stand behind one."""
+    tokenizer = HFTokenizer(published("llama2-legacy"))
+    turns = "<user>How are you?</user><assistant>I am fine.</assistant>"
+    union = f'<union><module name="m">{turns}</module><module name="n">{turns}</module></union>'
+    assert notes(f"{union}Hello there!", tokenizer) == ()
+    [note] = notes(f'{union}<module name="o">you too</module>Hello there!', tokenizer)
+    assert note.message.startswith('"Hello there!" may open the prompt or stand behind a special token')
 
 
 def prompt_notes(schema: str, prompt: str | Prompt, tokenizer: HFTokenizer = TOKENIZER) -> tuple[Note, ...]:
