@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from eval.tickets.data import Ticket
 
 TEMPLATE = "\n\nTicket: {item}\nCategory:"
-"""What stands behind the instruction; a label follows with a space. The line breaks stand here, and the instruction ends
-in none: the recipes tokenize both apart, and only so get the ids of the whole prompt."""
+"""What stands behind the instruction; a label follows with a space. The line breaks stand here, and the instruction
+ends in none: the recipes tokenize both apart, and only so get the ids of the whole prompt."""
 
 
 def instruction(

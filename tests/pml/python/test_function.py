@@ -152,7 +152,7 @@ def test_the_trip_of_the_repository_can_be_called() -> None:
         destination="kaldvik", boats=True, wine=True, plan=True, wishes=True, text=" quiet & cheap"
     )
     written = parse_prompt(
-        '<prompt schema="trip"><kaldvik><boats/></kaldvik><plan/><wishes text=" quiet &amp; cheap"/></prompt>'
+        '<prompt schema="trip"><plan/><wishes text=" quiet &amp; cheap"/><kaldvik><boats/></kaldvik></prompt>'
     )
     assert bind(prompt, trip_module.trip.schema) == bind(written, trip_module.trip.schema)
 

@@ -155,7 +155,11 @@ def trip(
     with system():
         "You are a travel planner. Answer in one or two sentences, with the facts of the notes."
     with user():
-        "These are my notes for a holiday in the Corvan region."
+        "These are the notes for a holiday."
+        if plan:
+            f"The trip is for {days} days and may cost {budget} euros."
+        if wishes:
+            f"The wishes of the traveller: {text}"
         match destination:
             case "sereno":
                 sereno(beaches=beaches, food=food)
@@ -178,7 +182,7 @@ def trip(
             case "train":
                 """
                 Getting there: by train
-                The Corvan express leaves the capital every day at 8:20 and stops in all towns and villages of the region. The journey takes six hours.
+                The express leaves the capital every day at 8:20 and stops in all towns and villages of the region. The journey takes six hours.
                 A ticket costs 59 euros, and children under ten travel for free. Seats must be reserved in July and August.
                 """
             case "night_bus":
@@ -190,8 +194,8 @@ def trip(
             case "plane":
                 """
                 Getting there: by plane
-                The flight from the capital to Corvan Airport takes 55 minutes and costs about 140 euros.
-                From there a shuttle bus runs every hour to all towns and villages. It costs 16 euros and takes 50 minutes.
+                The flight from the capital takes 55 minutes and costs about 140 euros.
+                From the airport a shuttle bus runs every hour to all towns and villages. It costs 16 euros and takes 50 minutes.
                 """
             case "car":
                 """
@@ -199,7 +203,3 @@ def trip(
                 From the capital it is 510 kilometres on the motorway A7. The toll is 31 euros.
                 The old towns are closed to cars, so the car stays in a car park for about 10 euros a day.
                 """
-        if plan:
-            f"I want to stay {days} days, and I want to spend at most {budget} euros."
-        if wishes:
-            f"This is important to me: {text}"
