@@ -17,6 +17,7 @@ from promptcache.models import attention
 from promptcache.models.attention import active
 from promptcache.models.cache import BufferCache, dynamic_cache
 from promptcache.models.fingerprint import model_fingerprint
+from promptcache.models.support import refuse_unsupported
 
 
 class ModelAdapter:
@@ -28,11 +29,7 @@ class ModelAdapter:
     def __init__(self, model: PreTrainedModel) -> None:
         self.model = model
         config = model.config.get_text_config()
-        if getattr(model.config, "is_encoder_decoder", False):
-            raise UnsupportedModelError(
-                f"{type(model).__name__} is an encoder-decoder; its decoder's states depend on the encoder's input",
-                hint="use a decoder-only model",
-            )
+        refuse_unsupported(model)
         self.num_layers = int(config.num_hidden_layers)
         self.max_positions: int | None = getattr(config, "max_position_embeddings", None)
         self.vocab_size = int(config.vocab_size)
@@ -40,11 +37,9 @@ class ModelAdapter:
         self._shapes, self._devices = self._probe()
 
     def _install_attention(self) -> bool:
-        """Puts our attention function in sdpa's place. Families that run eager only, or count a window by slots, keep
-        their own, and take the assembled path."""
-        config = self.model.config.get_text_config()
-        windows = getattr(config, "sliding_window", None) is not None
-        if windows or self.model.config._attn_implementation not in ("sdpa", attention.NAME):
+        """Puts our attention function in sdpa's place. Families that run eager only keep their own, and take the
+        assembled path."""
+        if self.model.config._attn_implementation not in ("sdpa", attention.NAME):
             return False
         attention.register()
         self.model.set_attn_implementation(attention.NAME)
