@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import re
 import runpy
+import shlex
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from promptcache.errors import PromptError
 from promptcache.pml import Schema, bind, parse_prompt, parse_schema, read_schema
+from promptcache.source import Source
 from tests.schemas.repository import SCHEMAS
 
 README = (SCHEMAS / "README.md").read_text(encoding="utf-8")
@@ -59,3 +63,24 @@ def test_links_lead_to_headings() -> None:
 def test_files_that_are_named_exist() -> None:
     for path in re.findall(r"schemas/[\w.-]+(?:/[\w.-]+)*\.(?:xml|py)", README):
         assert (SCHEMAS.parent / path).is_file(), path
+
+
+def test_the_error_that_is_shown(schemas: dict[str, Schema]) -> None:
+    text = '<prompt schema="trip">\n  <sereno><beeches/></sereno>\n</prompt>'
+    with pytest.raises(PromptError) as raised:
+        bind(parse_prompt(Source("beach.xml", text)), schemas["trip"])
+    assert f"{raised.value}\n" == blocks("text")[0]
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("line", [line.removeprefix("$ ") for line in blocks("console")[0].splitlines()])
+def test_commands(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from promptcache.cli import app
+
+    monkeypatch.chdir(SCHEMAS.parent)
+    program, command, *patterns = shlex.split(line)
+    assert program == "promptcache"
+    arguments = [str(path) for word in patterns for path in (sorted(Path().glob(word)) or [word])]
+    done = CliRunner().invoke(app, [command, *arguments])
+    assert done.exit_code == 0, done.output
+    assert "warning" not in done.stdout
