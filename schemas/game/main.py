@@ -1,4 +1,7 @@
-"""main.py: a text adventure, written by Mara Lindgren in 2019. Run it with: python main.py"""
+"""main.py: the text adventure Silver Castle. Run it with: python main.py
+
+The game was written by Mara Lindgren in 2019.
+"""
 
 import random
 import sys
@@ -10,7 +13,6 @@ from player import ITEMS, Player
 from save import SaveError, load_game, save_game
 from world import Room, build_world, describe
 
-# The name of the game is Silver Castle. The name of the hero is Robin.
 TITLE = "Silver Castle"
 HERO = "Robin"
 GOAL = "Find the lost crown and carry it back to the gate."

@@ -143,5 +143,5 @@ def test_persona_has_six_unions_of_five() -> None:
     labels = ["Age", "Residence", "Education", "Occupation", "Status", "Personality"]
     for label, trait in zip(labels, traits, strict=True):
         for member in trait.modules():
-            assert isinstance(member.children[0], Text) and member.children[0].text.startswith(f"{label}: This person ")
+            assert isinstance(member.children[0], Text) and member.children[0].text.startswith(f"{label}: You ")
             assert len(member.children[0].text.strip().splitlines()) == 3
