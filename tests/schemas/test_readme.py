@@ -6,6 +6,7 @@ import re
 import runpy
 import shlex
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +15,9 @@ from promptcache.errors import PromptError
 from promptcache.pml import Schema, bind, parse_prompt, parse_schema, read_schema
 from promptcache.source import Source
 from tests.schemas.repository import SCHEMAS
+
+if TYPE_CHECKING:
+    from promptcache.models.loading import LoadedModel
 
 README = (SCHEMAS / "README.md").read_text(encoding="utf-8")
 
@@ -73,6 +77,19 @@ def test_the_error_that_is_shown(schemas: dict[str, Schema]) -> None:
 
 
 @pytest.mark.model
+def test_the_examples_of_warnings_warn(real_engine_model: LoadedModel) -> None:
+    from promptcache import PromptCache
+
+    engine = PromptCache(real_engine_model.model, real_engine_model.tokenizer)
+    rows = re.findall(r"^\| ([^|]+) \| `(<module.*|<union.*|Hello.*)` \|$", README, re.MULTILINE)
+    assert len(rows) == 5
+    expected = ["in mid-word", "a lone space", "has one member", "is cut to", "outside of the turns"]
+    for (_, example), words in zip(rows, expected, strict=True):
+        (note,) = engine.lay_out(f'<schema name="a">{example}</schema>').notes
+        assert words in note.message
+
+
+@pytest.mark.model
 @pytest.mark.parametrize("line", [line.removeprefix("$ ") for line in blocks("console")[0].splitlines()])
 def test_commands(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     from promptcache.cli import app
@@ -80,7 +97,7 @@ def test_commands(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(SCHEMAS.parent)
     program, command, *patterns = shlex.split(line)
     assert program == "promptcache"
-    arguments = [str(path) for word in patterns for path in (sorted(Path().glob(word)) or [word])]
+    arguments = [str(path) for word in patterns for path in (sorted(Path().glob(word)) or [Path(word)])]
     done = CliRunner().invoke(app, [command, *arguments])
     assert done.exit_code == 0, done.output
     assert "warning" not in done.stdout
