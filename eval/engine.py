@@ -40,13 +40,13 @@ def end_ids(engine: PromptCache) -> frozenset[int]:
 
 
 @contextmanager
-def loaded(engine: PromptCache, schema: Schema) -> Iterator[LoadedSchema]:
+def loaded(engine: PromptCache, schema: Schema, layout: str | None = None) -> Iterator[LoadedSchema]:
     """The schema, encoded on entry and forgotten at the end: states of a long record take hundreds of megabytes.
 
     Raises MeasurementError when its tokens were not all run.
     """
     with TokenHook(engine.model) as hook:
-        made = engine.load_schema(schema)
+        made = engine.load_schema(schema, layout=layout)
     try:
         if sum(hook.passes) != made.encoded_tokens or made.encoded_tokens < made.num_tokens:
             raise MeasurementError(

@@ -16,6 +16,7 @@ SUITES: dict[str, str] = {
     "ttft": "eval.suites.ttft",
     "quality": "eval.suites.quality",
     "gaps": "eval.suites.gaps",
+    "floor": "eval.suites.floor",
 }
 """Name to module."""
 

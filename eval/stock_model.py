@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -118,18 +118,23 @@ class StockModel:
         mask = torch.full((rows, before + rows), torch.finfo(dtype).min, dtype=dtype, device=self._model.device)
         return mask.triu(before + 1)[None, None]
 
-    @contextmanager
-    def _stock(self) -> Iterator[None]:
-        found = self._model.config._attn_implementation
-        changed = found not in ("sdpa", "eager")
+    def _stock(self) -> AbstractContextManager[None]:
+        return stock_attention(self._model)
+
+
+@contextmanager
+def stock_attention(model: Any) -> Iterator[None]:
+    """Within it the model attends as transformers ships it, and no gradients are kept."""
+    found = model.config._attn_implementation
+    changed = found not in ("sdpa", "eager")
+    if changed:
+        model.set_attn_implementation("sdpa")
+    try:
+        with torch.no_grad():
+            yield
+    finally:
         if changed:
-            self._model.set_attn_implementation("sdpa")
-        try:
-            with torch.no_grad():
-                yield
-        finally:
-            if changed:
-                self._model.set_attn_implementation(found)
+            model.set_attn_implementation(found)
 
 
 class _Stamps(StoppingCriteria):

@@ -5,13 +5,15 @@ from __future__ import annotations
 from eval.results import RunFolder
 
 
-def run_facts(results: RunFolder) -> str:
-    """A Markdown list: settings, machine, versions, commit; one line a session where they differ."""
+def run_facts(results: RunFolder, *, data: bool = True) -> str:
+    """A Markdown list: settings, machine, versions, commit; one line a session where they differ. `data` says whether
+    the suite reads LongBench."""
     config, sessions = results.config, results.sessions()
     length = f"{config.max_length:,}" if config.max_length else "what the model allows"
+    source = f"data {config.data or 'LongBench from the Hub'}, at most {length} tokens, truncation: {config.truncate}"
     settings = [
         f"model {config.model}, {config.dtype}, on {config.device}",
-        f"data {config.data or 'LongBench from the Hub'}, at most {length} tokens, truncation: {config.truncate}",
+        *([source] if data else []),
         *(f"{name}: {value}" for name, value in sorted(config.options.items())),
     ]
     used = {row["session"] for row in results.rows()}
