@@ -17,6 +17,7 @@ SUITES: dict[str, str] = {
     "quality": "eval.suites.quality",
     "gaps": "eval.suites.gaps",
     "floor": "eval.suites.floor",
+    "peers": "eval.suites.peers",
 }
 """Name to module."""
 
