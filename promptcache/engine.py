@@ -16,7 +16,7 @@ from promptcache.layout.encoding import encoding as find_encoding
 from promptcache.layout.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plan import RequestPlan
-from promptcache.layout.policy import policy
+from promptcache.layout.policy import LayoutPolicy, policy
 from promptcache.models.adapter import ModelAdapter
 from promptcache.models.loading import load_model
 from promptcache.models.tokenizer import HFTokenizer
@@ -83,12 +83,12 @@ class PromptCache:
         Raises UnsupportedModelError, RequestError.
         """
         find_encoding(encoding)
-        policy(layout)
         self.model = model
         self.tokenizer = tokenizer
         self.encoding = encoding
         self.layout = layout
         self._adapter = ModelAdapter(model)
+        self._policy(layout)
         self.attention = self._choose_attention(attention)
         self._tokenizer = HFTokenizer(tokenizer)
         self._store = HostStore()
@@ -131,7 +131,7 @@ class PromptCache:
 
         Raises PMLError, LayoutError, TurnError for faults of the schema.
         """
-        return policy(layout or self.layout).lay_out(
+        return self._policy(layout or self.layout).lay_out(
             _schema(source),
             self._tokenizer,
             encoding=self.encoding,
@@ -256,6 +256,13 @@ class PromptCache:
             return "segments"
         logger.warning("%s fails the check of the segments path and takes the assembled one", type(self.model).__name__)
         return "assembled"
+
+    def _policy(self, name: str) -> LayoutPolicy:
+        """The policy of that name. Raises UnsupportedModelError where the model does not allow it."""
+        found = policy(name)
+        if found.relocates:
+            _ = self._adapter.rotations
+        return found
 
     def _planned(self, prompt: PromptLike, reuse: bool) -> Planned:
         parsed = _prompt(prompt)

@@ -60,7 +60,7 @@ class _Reader:
 
     def segment(self, segment: SegmentNode) -> Element:
         stored = self.layout.segments.get(segment.index)
-        start = stored.start if stored else self.layout.fresh_starts[segment.index]
+        start = self.layout.segment_starts[segment.index]
         tokens = segment.length if stored else 0
         text = " ".join("".join(piece for piece in segment.pieces if isinstance(piece, str)).split())
         shown = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."

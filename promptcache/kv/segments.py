@@ -8,12 +8,17 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import torch
+from torch.nn.functional import pad
 
-from promptcache.kv.kernel import attend
+from promptcache.kv.kernel import attend, merge
+from promptcache.kv.rotation import Turns
 
 _MASKED_ROWS = 128
 """Up to so many new tokens their causal order is an additive mask, so that keys need no repeating; above, the kernel's
 causal mode saves half the work, and repeating the new keys is small beside it."""
+
+Part = tuple[torch.Tensor, torch.Tensor]
+"""Attention to some keys: output [1, num_kv_heads, group * rows, value_dim], log-sum-exp without the last dim."""
 
 
 @dataclass(frozen=True)
@@ -21,21 +26,24 @@ class SegmentView:
     """Stored states of consecutive tokens: `keys[layer]` and `values[layer]` are [num_kv_heads, seq_len, head_dim].
 
     The query rows from `first_row` on see all of it, those before see none: rows are sorted by position, and no row
-    stands inside the segment.
+    stands inside the segment. It is used `shift` positions behind its place of encoding.
     """
 
     keys: tuple[torch.Tensor, ...]
     values: tuple[torch.Tensor, ...]
     first_row: int
+    shift: int = 0
 
 
 @dataclass(frozen=True)
 class Segments:
     """What the tokens of one forward pass see besides each other. `mask`, additive [rows, rows], says which of each
-    other they see (each one itself, at least); None is causal order. Made anew for each pass."""
+    other they see (each one itself, at least); None is causal order. `turns` knows every shift of a view but 0; None
+    where there is none. Made anew for each pass."""
 
     views: tuple[SegmentView, ...]
     mask: torch.Tensor | None = None
+    turns: Turns | None = None
     _folded: dict[int, torch.Tensor] = field(default_factory=dict, compare=False, repr=False)
 
     def folded_mask(self, rows: int, earlier: int, group: int, like: torch.Tensor) -> torch.Tensor:
@@ -46,7 +54,7 @@ class Segments:
             if mask is None:
                 lowest = torch.finfo(like.dtype).min
                 mask = torch.full((rows, rows), lowest, dtype=like.dtype, device=like.device).triu(1)
-            mask = torch.nn.functional.pad(mask.to(like.device, like.dtype), (earlier, 0))
+            mask = pad(mask.to(like.device, like.dtype), (earlier, 0))
             self._folded[group] = mask.repeat(group, 1)
         return self._folded[group]
 
@@ -64,53 +72,48 @@ def attend_segments(
     The tail, [1, num_kv_heads, seq_len, head_dim], holds the states that this request computed: earlier ones, which all
     rows see, and those of the rows themselves at its end. Returns [1, num_heads, rows, value_dim].
     """
-    rows = query.shape[2]
-    output, lse = _attend_tail(query, tail_key, tail_value, segments, scale)
+    batch, heads, rows, dim = query.shape
+    # Query heads of a group become rows of their key head, so keys and values are never repeated.
+    folded = query.reshape(batch, tail_key.shape[1], heads // tail_key.shape[1] * rows, dim)
+    parts = _attend_tail(folded, tail_key, tail_value, segments, rows, scale)
+    turned = segments.turns.queries(folded, layer) if segments.turns else {0: folded}
     for view in segments.views:
-        key, value = view.keys[layer][None], view.values[layer][None]
-        if view.first_row == 0:
-            output, lse = _merge(output, lse, *_fold_attend(query, key, value, scale))
-        elif view.first_row < rows:
-            seeing = slice(view.first_row, None)
-            part = _fold_attend(query[:, :, seeing], key, value, scale)
-            merged = _merge(output[:, :, seeing], lse[:, :, seeing], *part)
-            output = torch.cat([output[:, :, : view.first_row].float(), merged[0]], dim=2)
-            lse = torch.cat([lse[:, :, : view.first_row], merged[1]], dim=2)
-    return output.to(query.dtype)
+        if view.first_row < rows:
+            key, value = view.keys[layer][None], view.values[layer][None]
+            parts.append(_attend_view(turned[view.shift], key, value, rows, view.first_row, scale))
+    merged = merge([output for output, _ in parts], [lse for _, lse in parts])
+    return merged.reshape(batch, heads, rows, merged.shape[-1])
 
 
 def _attend_tail(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, scale: float
-) -> tuple[torch.Tensor, torch.Tensor]:
+    folded: torch.Tensor, key: torch.Tensor, value: torch.Tensor, segments: Segments, rows: int, scale: float
+) -> list[Part]:
     """The rows' attention to what stands before them in the tail, and to each other."""
-    rows, group = query.shape[2], query.shape[1] // key.shape[1]
+    group = folded.shape[2] // rows
     earlier = key.shape[2] - rows
     if rows == 1:
-        return _fold_attend(query, key, value, scale)
+        return [attend(folded, key, value, scale=scale)]
     if segments.mask is not None or rows <= _MASKED_ROWS:
-        return _fold_attend(query, key, value, scale, segments.folded_mask(rows, earlier, group, query))
+        mask = segments.folded_mask(rows, earlier, group, folded)
+        return [attend(folded, key, value, scale=scale, mask=mask, may_blind=False)]
+    query = folded.reshape(folded.shape[0], -1, rows, folded.shape[-1])
     new_key, new_value = (states[:, :, earlier:].repeat_interleave(group, dim=1) for states in (key, value))
     output, lse = attend(query, new_key, new_value, scale=scale, causal=True)
+    parts = [(output.reshape(*folded.shape[:3], -1), lse.reshape(folded.shape[:3]))]
     if earlier:
-        part = _fold_attend(query, key[:, :, :earlier], value[:, :, :earlier], scale)
-        output, lse = _merge(output, lse, *part)
-    return output, lse
+        parts.append(attend(folded, key[:, :, :earlier], value[:, :, :earlier], scale=scale))
+    return parts
 
 
-def _fold_attend(
-    query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float, mask: torch.Tensor | None = None
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Query heads of a group become rows of their key head, so keys and values are never repeated: [1, num_heads, rows,
-    head_dim] is taken as [1, num_kv_heads, group * rows, head_dim]. The mask blinds no row."""
-    batch, heads, rows, dim = query.shape
-    folded = query.reshape(batch, key.shape[1], heads // key.shape[1] * rows, dim)
-    output, lse = attend(folded, key, value, scale=scale, mask=mask, may_blind=False)
-    return output.reshape(batch, heads, rows, value.shape[-1]), lse.reshape(batch, heads, rows)
-
-
-def _merge(
-    output: torch.Tensor, lse: torch.Tensor, other: torch.Tensor, other_lse: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """Two partial attentions over disjoint keys as one, in float32. Every row of the first has seen something."""
-    weight = torch.sigmoid(other_lse - lse)[..., None]
-    return torch.lerp(output.float(), other.float(), weight), torch.logaddexp(lse, other_lse)
+def _attend_view(
+    folded: torch.Tensor, key: torch.Tensor, value: torch.Tensor, rows: int, first_row: int, scale: float
+) -> Part:
+    """The attention of the rows from `first_row` on; the rows before it see nothing."""
+    if first_row == 0:
+        return attend(folded, key, value, scale=scale)
+    batch, kv_heads, _, dim = folded.shape
+    seeing = folded.reshape(batch, kv_heads, -1, rows, dim)[:, :, :, first_row:]
+    output, lse = attend(seeing.reshape(batch, kv_heads, -1, dim), key, value, scale=scale)
+    output = pad(output.reshape(*seeing.shape[:-1], -1), (0, 0, first_row, 0))
+    lse = pad(lse.reshape(seeing.shape[:-1]), (first_row, 0), value=float("-inf"))
+    return output.flatten(2, 3), lse.flatten(2, 3)

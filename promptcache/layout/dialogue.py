@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import groupby
 
 from promptcache.errors import TurnError
 from promptcache.layout.conversation import Markers, Rendering, fresh_part, render
+from promptcache.layout.import_order import ImportOrder, SchemaOrder
 from promptcache.layout.pieces import behind_bos, join
 from promptcache.layout.schema_turns import trimmed
 from promptcache.layout.tokenizer import Piece, Tokenizer
@@ -33,15 +35,20 @@ Between = tuple[NewText, BoundImport | None, BoundImport]
 """New text and the imports on both sides (None at the start)."""
 
 
-def tail_of(prompt: BoundPrompt, tree: SchemaTree | None, tokenizer: Tokenizer) -> tuple[Tail, tuple[Between, ...]]:
-    """The tail of a prompt, and its new texts that stand before imports.
+Order = Callable[[Iterable[BoundImport]], ImportOrder]
+
+
+def tail_of(
+    prompt: BoundPrompt, tree: SchemaTree | None, tokenizer: Tokenizer, order: Order = SchemaOrder
+) -> tuple[Tail, tuple[Between, ...]]:
+    """The tail of a prompt, and its new texts that stand before imports. `order` says in which order imports stand.
 
     Raises TurnError where the whole conversation does not render, or renders a stored turn otherwise than laid out.
     """
     between, text = _split_texts(prompt)
     spans = [item.span for item in prompt.items[-1:] if isinstance(item, NewText)]
     span = next((span for span in (*spans, *(turn.span for turn in prompt.turns)) if span), prompt.span)
-    present = _present(prompt, tree) if tree else []
+    present = _present(prompt, tree, order) if tree else []
     if tree and tree.open_turn:
         present[-1] = replace(present[-1], content=present[-1].content + text)
     turns = [*present, *(_Turn(turn.role, turn.text, turn.span) for turn in prompt.turns)]
@@ -137,12 +144,13 @@ def _render(turns: list[_Turn], tokenizer: Tokenizer, span: Span | None) -> Rend
         raise TurnError(error.message, hint=error.hint, span=error.span or span) from None
 
 
-def _present(prompt: BoundPrompt, tree: SchemaTree) -> list[_Turn]:
-    """The schema's turns that this prompt has, in document order, with their contents."""
+def _present(prompt: BoundPrompt, tree: SchemaTree, order: Order) -> list[_Turn]:
+    """The schema's turns that this prompt has, in the order in which they stand, with their contents."""
     assert prompt.schema is not None
-    walk = _Walk(tree.markers)
-    imports = {item.path: item for item in prompt.items if isinstance(item, BoundImport)}
+    walk = _Walk(tree.markers, order)
+    imports = order(item for item in prompt.items if isinstance(item, BoundImport))
     walk.nodes(prompt.schema.children, imports, {}, "")
+    imports.end()
     if tree.open_turn:
         walk.turns[-1] = replace(walk.turns[-1], content=walk.turns[-1].content + walk.held, close=None)
     return walk.turns
@@ -154,33 +162,33 @@ class _Walk:
     `held` is the white space that the last turn lost at its end: the template drops it where that end is the turn's.
     """
 
-    def __init__(self, markers: tuple[Markers, ...]) -> None:
+    def __init__(self, markers: tuple[Markers, ...], order: Order) -> None:
         self.markers = markers
+        self.order = order
         self.turns: list[_Turn] = []
         self.count = 0
         self.held = ""
         self.content: list[str] | None = None
 
-    def nodes(
-        self, nodes: tuple[Node, ...], imports: Mapping[str, BoundImport], arguments: Mapping[str, str], path: str
-    ) -> None:
-        for node in nodes:
-            if isinstance(node, Text):
-                self.text(node.text)
-            elif isinstance(node, Parameter):
-                if value := arguments.get(node.name):
-                    self.text(" " * node.space + value)
-            elif isinstance(node, Turn):
-                self.turn(node, imports, arguments, path)
-            else:
-                for module in (node,) if isinstance(node, Module) else node.modules():
-                    self.module(module, imports, path)
+    def nodes(self, nodes: tuple[Node, ...], imports: ImportOrder, arguments: Mapping[str, str], path: str) -> None:
+        for importable, group in groupby(nodes, key=lambda node: isinstance(node, Module | Union)):
+            if importable:
+                self.stretch([module for node in group for module in _modules(node)], imports, path)
+                continue
+            for node in group:
+                if isinstance(node, Text):
+                    self.text(node.text)
+                elif isinstance(node, Parameter):
+                    if value := arguments.get(node.name):
+                        self.text(" " * node.space + value)
+                elif isinstance(node, Turn):
+                    self.turn(node, imports, arguments, path)
 
     def text(self, text: str) -> None:
         if self.content is not None:
             self.content.append(text)
 
-    def turn(self, node: Turn, imports: Mapping[str, BoundImport], arguments: Mapping[str, str], path: str) -> None:
+    def turn(self, node: Turn, imports: ImportOrder, arguments: Mapping[str, str], path: str) -> None:
         markers, self.count = self.markers[self.count], self.count + 1
         self.content = []
         self.nodes(trimmed(node.children, markers.trim), imports, arguments, path)
@@ -189,14 +197,24 @@ class _Walk:
         self.held = last.text[len(last.text.rstrip(markers.trim.right)) :] if isinstance(last, Text) else ""
         self.turns.append(_Turn(node.role, content, node.span, markers.open, markers.close, content))
 
-    def module(self, module: Module, imports: Mapping[str, BoundImport], path: str) -> None:
-        inner = f"{path}/{module.name}" if path else module.name
-        item = imports.get(inner)
-        if item is None:
+    def stretch(self, modules: list[Module], imports: ImportOrder, path: str) -> None:
+        """Siblings with nothing between them, in the order in which they stand."""
+        first_turns: dict[str, int] = {}
+        for module in modules:
+            first_turns[f"{path}/{module.name}" if path else module.name] = self.count
             self.count += sum(1 for _ in _turns_in(module.children))
-        else:
-            nested = {child.path: child for child in item.imports}
-            self.nodes(module.children, nested, dict(item.arguments), inner)
+        behind = self.count
+        for item in imports.take(list(first_turns)):
+            self.count = first_turns[item.path]
+            inner = self.order(item.imports)
+            self.nodes(item.module.children, inner, dict(item.arguments), item.path)
+            inner.end()
+        self.count = behind
+
+
+def _modules(node: Node) -> Iterable[Module]:
+    assert isinstance(node, Module | Union)
+    return (node,) if isinstance(node, Module) else node.modules()
 
 
 def _turns_in(nodes: tuple[Node, ...]) -> Iterator[Turn]:

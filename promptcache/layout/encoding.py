@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 from promptcache.errors import RequestError
 from promptcache.layout.key import KeyContext, SegmentKey
@@ -48,7 +49,7 @@ class EncodingPass:
 @dataclass(frozen=True)
 class Placed:
     """Where a policy put the items of a tree, for encodings: start positions by segment index and by
-    (module path, parameter name)."""
+    (module path, parameter name). `relocatable`: states can be moved, and only the order of the positions counts."""
 
     segments: Mapping[int, int]
     parameters: Mapping[tuple[str, str], int]
@@ -73,8 +74,15 @@ def pass_of(
     relocatable: bool,
     context: KeyContext,
 ) -> tuple[EncodingPass, dict[int, Segment]]:
-    """A pass over runs of (start, ids, owner and segment that they are, or None for tokens only seen)."""
+    """A pass over runs of (start, ids, owner and segment that they are, or None for tokens only seen).
+
+    Where states can be moved, starts decide the order only: positions run from 0 without gaps, so that the same text
+    under the same view has the same states wherever a schema holds it.
+    """
     runs = sorted((run for run in runs if run[1]), key=lambda run: run[0])
+    if relocatable:
+        starts = accumulate((len(ids) for _, ids, _ in runs), initial=0)
+        runs = [(start, ids, owner) for start, (_, ids, owner) in zip(starts, runs, strict=False)]
     ids: list[int] = []
     positions: list[int] = []
     segments: dict[int, Segment] = {}

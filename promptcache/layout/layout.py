@@ -14,10 +14,11 @@ from promptcache.pml import Note, Schema
 @dataclass(frozen=True)
 class SchemaLayout:
     """`starts` maps a module's path to its first position, `parameters` a (path, name) to its first slot; `segments`
-    holds the stored segments by node index, `fresh_starts` the start of segments computed anew in each request
-    (`cache="false"`). `num_positions` is what the whole schema spans.
+    holds the stored segments by node index, `segment_starts` the starts of all, also of those that are computed anew in
+    each request (`cache="false"`). `num_positions` is what the whole schema spans.
 
-    In the reserved policy positions are those of every prompt; in the compact one those of the encoding pass.
+    In the reserved policy positions are those of every prompt. In the compact one a prompt decides, and these count
+    every element in the schema's order; where a stored segment was encoded is its own `start`.
     """
 
     schema: Schema
@@ -26,7 +27,7 @@ class SchemaLayout:
     encoding: str
     passes: tuple[EncodingPass, ...]
     segments: Mapping[int, Segment]
-    fresh_starts: Mapping[int, int]
+    segment_starts: Mapping[int, int]
     starts: Mapping[str, int]
     parameters: Mapping[tuple[str, str], int]
     num_positions: int

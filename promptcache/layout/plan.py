@@ -36,6 +36,11 @@ class Run:
         """The position behind its last token."""
         return self.start + len(self.ids)
 
+    @property
+    def shift(self) -> int:
+        """How many positions behind its place of encoding a stored run is used; negative before it."""
+        return 0 if self.segment is None else self.start - self.offset - self.segment.start
+
 
 @dataclass(frozen=True)
 class RequestPlan:

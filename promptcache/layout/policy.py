@@ -14,9 +14,13 @@ from promptcache.pml import BoundPrompt, Schema
 
 
 class LayoutPolicy(Protocol):
-    """Positions for a schema and for a prompt. All calls are pure: equal input gives equal output."""
+    """Positions for a schema and for a prompt. All calls are pure: equal input gives equal output.
+
+    `relocates`: states are used at other positions than those they were encoded at, which not every model allows.
+    """
 
     name: str
+    relocates: bool
 
     def lay_out(
         self, schema: Schema, tokenizer: Tokenizer, *, encoding: str, context: KeyContext, max_positions: int | None
@@ -34,9 +38,10 @@ class LayoutPolicy(Protocol):
 
 def policy(name: str) -> LayoutPolicy:
     """The policy of that name. Raises RequestError for an unknown one."""
+    from promptcache.layout.compact import Compact
     from promptcache.layout.reserved import Reserved
 
-    known: dict[str, type[LayoutPolicy]] = {"reserved": Reserved}
+    known: dict[str, type[LayoutPolicy]] = {"compact": Compact, "reserved": Reserved}
     if name not in known:
         raise RequestError(f"unknown layout {name!r}", hint=f"known are: {', '.join(sorted(known))}")
     return known[name]()

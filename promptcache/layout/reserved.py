@@ -8,11 +8,12 @@ from promptcache.layout.encoding import encoding as find_encoding
 from promptcache.layout.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.placed import PlacedText
+from promptcache.layout.places import Places
 from promptcache.layout.plan import RequestPlan
 from promptcache.layout.reserved_prompt import place, place_texts
 from promptcache.layout.tokenize import tokenize
 from promptcache.layout.tokenizer import Tokenizer
-from promptcache.layout.tree import ModuleNode, ParameterNode, SchemaTree, SegmentNode
+from promptcache.layout.tree import SchemaTree
 from promptcache.pml import BoundPrompt, Schema
 
 
@@ -21,30 +22,29 @@ class Reserved:
     earlier union and every parameter's full length."""
 
     name = "reserved"
+    relocates = False
 
     def lay_out(
         self, schema: Schema, tokenizer: Tokenizer, *, encoding: str, context: KeyContext, max_positions: int | None
     ) -> SchemaLayout:
         """See LayoutPolicy."""
         tree = tokenize(schema, tokenizer)
-        places = _Places()
-        end = places.walk(tree.root, 0)
-        if max_positions is not None and end > max_positions:
-            raise _too_long(tree, places, end, max_positions)
+        places = Places(tree.root)
+        if max_positions is not None and places.end > max_positions:
+            raise _too_long(tree, places, max_positions)
         placed = Placed(places.segments, places.parameters, relocatable=False)
         encoded = find_encoding(encoding)(tree, placed, tokenizer.bos_id, context)
-        stored = encoded.segments
         return SchemaLayout(
             schema=schema,
             tree=tree,
             policy=self.name,
             encoding=encoding,
             passes=encoded.passes,
-            segments=stored,
-            fresh_starts={index: start for index, start in places.segments.items() if index not in stored},
+            segments=encoded.segments,
+            segment_starts=places.segments,
             starts=places.modules,
             parameters=places.parameters,
-            num_positions=end,
+            num_positions=places.end,
             notes=(*schema.notes, *tree.notes),
         )
 
@@ -59,29 +59,7 @@ class Reserved:
         return place_texts(layout, prompt, tokenizer)
 
 
-class _Places:
-    """Start positions, collected in one walk."""
-
-    def __init__(self) -> None:
-        self.segments: dict[int, int] = {}
-        self.parameters: dict[tuple[str, str], int] = {}
-        self.modules: dict[str, int] = {}
-
-    def walk(self, module: ModuleNode, start: int) -> int:
-        self.modules[module.path] = position = start
-        for item in module.items:
-            if isinstance(item, SegmentNode):
-                self.segments[item.index] = position
-            elif isinstance(item, ParameterNode):
-                self.parameters[module.path, item.name] = position
-            else:
-                for member in (item,) if isinstance(item, ModuleNode) else item.members:
-                    self.walk(member, position)
-            position += item.length
-        return position
-
-
-def _too_long(tree: SchemaTree, places: _Places, end: int, limit: int) -> LayoutError:
+def _too_long(tree: SchemaTree, places: Places, limit: int) -> LayoutError:
     crossing = tree.root
     for module in tree.root.walk():
         if places.modules[module.path] + module.length > limit:
@@ -91,7 +69,7 @@ def _too_long(tree: SchemaTree, places: _Places, end: int, limit: int) -> Layout
     what = f"module {crossing.path!r}" if crossing.path else "the schema's own text"
     start = places.modules[crossing.path]
     return LayoutError(
-        f"schema {tree.name!r} spans {end} positions and the model has {limit}; "
+        f"schema {tree.name!r} spans {places.end} positions and the model has {limit}; "
         f"{what} crosses the limit (positions {start} to {start + crossing.length - 1})",
         hint="put modules that exclude each other into a <union>, or load the schema with layout='compact', "
         "where only the prompt must fit",

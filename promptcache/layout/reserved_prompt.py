@@ -8,7 +8,7 @@ from promptcache.errors import LayoutError, PromptError
 from promptcache.layout.arguments import argument_ids
 from promptcache.layout.dialogue import Tail, tail_of
 from promptcache.layout.layout import SchemaLayout
-from promptcache.layout.pieces import encode, trailing_special
+from promptcache.layout.new_text import spell
 from promptcache.layout.placed import PlacedText
 from promptcache.layout.plan import RequestPlan, Run, finish_runs, is_exact
 from promptcache.layout.tokenizer import Piece, Tokenizer
@@ -94,7 +94,7 @@ class _Placing:
 
     def segment(self, node: SegmentNode) -> Run:
         stored = self.layout.segments.get(node.index)
-        start = stored.start if stored else self.layout.fresh_starts[node.index]
+        start = self.layout.segment_starts[node.index]
         text = PlacedText(start, node.pieces, node.before, node.start, node.behind_bos, node.span)
         return self.put(Run(start, node.ids, "reused" if stored else "fresh", stored), text)
 
@@ -151,7 +151,5 @@ class _Placing:
     ) -> tuple[PlacedText, tuple[int, ...]]:
         """New text that will stand at `position`, and its ids."""
         earlier = [text for text in self.texts if text.position < position]
-        before = trailing_special(max(earlier, key=lambda text: text.position).pieces) if earlier else None
-        start = all(text.pieces == (self.tokenizer.bos_id,) for text in earlier) and not behind_bos
-        ids = encode(self.tokenizer, pieces, before=before, start=start)
-        return PlacedText(position, pieces, before, start, behind_bos, span), ids
+        earlier.sort(key=lambda text: text.position)
+        return spell(self.tokenizer, earlier, pieces, position, span, behind_bos=behind_bos)

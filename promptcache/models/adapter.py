@@ -12,11 +12,13 @@ from transformers import PreTrainedModel
 from promptcache.errors import RequestError, UnsupportedModelError
 from promptcache.kv.block import KVBlock
 from promptcache.kv.mask import visibility_mask
+from promptcache.kv.rotation import Rotations
 from promptcache.kv.segments import Segments
 from promptcache.models import attention
 from promptcache.models.attention import active
 from promptcache.models.cache import BufferCache, dynamic_cache
 from promptcache.models.fingerprint import model_fingerprint
+from promptcache.models.rotary import find_rotations
 from promptcache.models.support import refuse_unsupported
 
 
@@ -74,6 +76,17 @@ class ModelAdapter:
             )
         shapes = [(layer.keys.shape[1], layer.keys.shape[3], layer.values.shape[3]) for layer in layers]
         return shapes, [layer.keys.device for layer in layers]
+
+    @cached_property
+    def rotations(self) -> Rotations:
+        """How each layer's keys turn with positions. Raises UnsupportedModelError where they cannot be moved."""
+
+        def states(positions: Sequence[int]) -> KVBlock:
+            cache = self.new_cache(len(positions))
+            self.forward([(7919 * i + 13) % self.vocab_size for i in range(len(positions))], positions, cache, None)
+            return cache.view(0, len(positions))
+
+        return find_rotations(self.model, states, self.max_positions)
 
     @cached_property
     def bytes_per_token(self) -> int:

@@ -8,7 +8,7 @@ from promptcache.kv.block import KVBlock
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.token_tree import TokenTree
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.state import Blocks, computed_slots, run_states, tree_mask
+from promptcache.runtime.state import Blocks, computed_slots, tree_mask, used_states
 
 
 class AssembledState:
@@ -24,7 +24,7 @@ class AssembledState:
         self.positions = [position for run in computed for position in range(run.start, run.end)]
         self.cache = adapter.new_cache(plan.num_tokens + room)
         for run in reused:
-            self.cache.append(run_states(run, blocks))
+            self.cache.append(used_states(run, blocks, adapter))
         self.reused = self.cache.get_seq_length()
         self.slots = [position for run in reused for position in range(run.start, run.end)]
         self.next_position = plan.runs[-1].end
@@ -50,7 +50,7 @@ class AssembledState:
     def states_of(self, run: Run) -> KVBlock:
         """See `AttentionState`."""
         if run.kind == "reused":
-            return run_states(run, self._blocks)
+            return used_states(run, self._blocks, self.adapter)
         slot = self.reused + computed_slots(self._plan)[run.start]
         return self.cache.view(slot, slot + run.length)
 

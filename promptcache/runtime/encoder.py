@@ -29,7 +29,8 @@ class ModuleEncoder:
 
         `progress(done, total)` is called with tokens as passes end.
         """
-        missing = self._passes(s for s in layout.segments.values() if self.store.get(s.key) is None)
+        unique = _by_key(segment for _, segment in sorted(layout.segments.items()))
+        missing = self._passes(segment for segment in unique.values() if self.store.get(segment.key) is None)
         return self._fill(layout, missing, progress)[1]
 
     def blocks(self, layout: SchemaLayout, segments: Iterable[Segment]) -> tuple[dict[SegmentKey, KVBlock], int]:
@@ -55,14 +56,13 @@ class ModuleEncoder:
     def _fill(
         self, layout: SchemaLayout, passes: list[int], progress: Callable[[int, int], None] | None
     ) -> tuple[dict[SegmentKey, KVBlock], int]:
-        """Runs passes and stores their segments, which lie side by side in one arena in the order of positions.
+        """Runs passes and stores their segments, which lie side by side in one arena in the schema's order.
 
         They are stored when all have been encoded: a pass that fails leaves nothing behind.
         """
-        segments = {s.key: s for s in layout.segments.values() if s.encoding_pass in passes}
-        ordered = sorted(segments.values(), key=lambda segment: segment.start)
-        starts = accumulate((segment.length for segment in ordered), initial=0)
-        slots = {segment.key: start for segment, start in zip(ordered, starts, strict=False)}
+        segments = _by_key(s for _, s in sorted(layout.segments.items()) if s.encoding_pass in passes)
+        starts = accumulate((segment.length for segment in segments.values()), initial=0)
+        slots = dict(zip(segments, starts, strict=False))
         total, done = sum(len(layout.passes[number].ids) for number in passes), 0
         arena: Arena | None = None
         made: dict[SegmentKey, KVBlock] = {}
@@ -73,7 +73,7 @@ class ModuleEncoder:
             for segment in segments.values():
                 if segment.encoding_pass == number:
                     block = cache.view(segment.offset, segment.offset + segment.length)
-                    arena = arena or Arena.like(block, sum(s.length for s in ordered))
+                    arena = arena or Arena.like(block, sum(s.length for s in segments.values()))
                     made[segment.key] = arena.put(block, slots[segment.key])
             done += len(encoding_pass.ids)
             if progress is not None:
@@ -81,3 +81,11 @@ class ModuleEncoder:
         for key, block in made.items():
             self.store.put(key, block)
         return made, done
+
+
+def _by_key(segments: Iterable[Segment]) -> dict[SegmentKey, Segment]:
+    """The first segment of each key: two modules with the same text may have the same states."""
+    found: dict[SegmentKey, Segment] = {}
+    for segment in segments:
+        found.setdefault(segment.key, segment)
+    return found

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from dataclasses import replace
 
 import torch
 
 from promptcache.kv.arena import coalesce
 from promptcache.kv.block import KVBlock
+from promptcache.kv.rotation import Turns, move
 from promptcache.kv.segments import Segments, SegmentView
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.token_tree import TokenTree
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.state import Blocks, computed_slots, run_states, tree_mask
+from promptcache.runtime.state import Blocks, computed_slots, run_states, tree_mask, used_states
 
 GATHERED_TOKENS = 256
 """Up to so many reused tokens, the shortest runs first, are copied to the front of the tail: a call of the kernel for
@@ -29,7 +31,9 @@ class SegmentedState:
         computed = [run for run in plan.runs if run.kind != "reused"]
         self.ids = [token for run in computed for token in run.ids]
         self.positions = [position for run in computed for position in range(run.start, run.end)]
-        gathered, self.views = _views(plan, blocks, self.positions)
+        gathered, self.views = _views(plan, blocks, self.positions, adapter)
+        shifts = tuple(sorted({view.shift for view in self.views if view.shift}))
+        self._turns = Turns(shifts, adapter.rotations) if shifts else None
         self._gathered = sum(block.seq_len for block in gathered)
         self.tail = adapter.new_cache(self._gathered + len(self.ids) + room)
         for block in gathered:
@@ -38,7 +42,7 @@ class SegmentedState:
 
     def prefill(self, *, keep: int = 1) -> torch.Tensor:
         """See `AttentionState`."""
-        logits = self.adapter.forward_segments(self.ids, self.positions, self.tail, Segments(self.views), keep=keep)
+        logits = self.adapter.forward_segments(self.ids, self.positions, self.tail, self._segments(), keep=keep)
         self._stand_behind()
         return logits
 
@@ -47,9 +51,7 @@ class SegmentedState:
         ids = [*self.ids, *tree.ids]
         positions = [*self.positions, *(self.next_position - 1 + depth for depth in tree.depths)]
         mask = tree_mask(tree, len(self.ids), self.adapter.dtype) if len(tree) else None
-        logits = self.adapter.forward_segments(
-            ids, positions, self.tail, Segments(self.views, mask), keep=1 + len(tree)
-        )
+        logits = self.adapter.forward_segments(ids, positions, self.tail, self._segments(mask), keep=1 + len(tree))
         self.tail.rewind(self._gathered + len(self.ids))
         self._stand_behind()
         return logits
@@ -57,12 +59,12 @@ class SegmentedState:
     def step(self, token: int) -> torch.Tensor:
         """See `AttentionState`."""
         self.next_position += 1
-        return self.adapter.forward_segments([token], [self.next_position - 1], self.tail, Segments(self.views))[-1]
+        return self.adapter.forward_segments([token], [self.next_position - 1], self.tail, self._segments())[-1]
 
     def states_of(self, run: Run) -> KVBlock:
         """See `AttentionState`."""
         if run.kind == "reused":
-            return run_states(run, self._blocks)
+            return used_states(run, self._blocks, self.adapter)
         slot = self._gathered + computed_slots(self._plan)[run.start]
         return self.tail.view(slot, slot + run.length)
 
@@ -70,28 +72,33 @@ class SegmentedState:
         """See `AttentionState`."""
         return self.tail.view(self._gathered, self.tail.get_seq_length()).copy()
 
+    def _segments(self, mask: torch.Tensor | None = None) -> Segments:
+        return Segments(self.views, mask, self._turns)
+
     def _stand_behind(self) -> None:
         """From now on every row stands behind all segments."""
-        self.views = tuple(SegmentView(view.keys, view.values, 0) for view in self.views)
+        self.views = tuple(replace(view, first_row=0) for view in self.views)
 
 
-def _views(plan: RequestPlan, blocks: Blocks, positions: list[int]) -> tuple[list[KVBlock], tuple[SegmentView, ...]]:
-    """The reused runs: those to gather in the tail, and a view for each other one. Runs that lie side by side, with no
-    computed token between, are one."""
-    found: list[tuple[KVBlock, int]] = []
+def _views(
+    plan: RequestPlan, blocks: Blocks, positions: list[int], adapter: ModelAdapter
+) -> tuple[list[KVBlock], tuple[SegmentView, ...]]:
+    """The reused runs: those to gather in the tail, and a view for each other one. Runs that lie side by side and are
+    moved alike, with no computed token between, are one."""
+    found: list[tuple[KVBlock, int, int]] = []
     for run in plan.runs:
         if run.kind != "reused":
             continue
         block, first_row = run_states(run, blocks), bisect_left(positions, run.start)
-        if found and found[-1][1] == first_row and (joined := coalesce(found[-1][0], block)):
-            found[-1] = (joined, first_row)
+        if found and found[-1][1:] == (first_row, run.shift) and (joined := coalesce(found[-1][0], block)):
+            found[-1] = (joined, first_row, run.shift)
         else:
-            found.append((block, first_row))
+            found.append((block, first_row, run.shift))
     gathered, views, room = [], [], GATHERED_TOKENS
-    for block, first_row in sorted(found, key=lambda each: each[0].seq_len):
+    for block, first_row, shift in sorted(found, key=lambda each: each[0].seq_len):
         if first_row == 0 and block.seq_len <= room:
-            gathered.append(block)
+            gathered.append(move(block, shift, adapter.rotations) if shift else block)
             room -= block.seq_len
         else:
-            views.append(SegmentView(block.keys, block.values, first_row))
+            views.append(SegmentView(block.keys, block.values, first_row, shift))
     return gathered, tuple(views)

@@ -9,6 +9,7 @@ import torch
 
 from promptcache.errors import RequestError
 from promptcache.kv.block import KVBlock
+from promptcache.kv.rotation import move
 from promptcache.layout.key import SegmentKey
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.token_tree import TokenTree
@@ -66,10 +67,17 @@ def computed_slots(plan: RequestPlan) -> dict[int, int]:
 
 
 def run_states(run: Run, blocks: Blocks) -> KVBlock:
-    """Keys and values of a reused run, views of its block: [num_kv_heads, run length, head_dim] a layer."""
+    """Keys and values of a reused run as they are stored, views of its block: [num_kv_heads, run length, head_dim] a
+    layer."""
     assert run.segment is not None
     block = blocks[run.segment.key]
     return block if run.length == block.seq_len else block.part(run.offset, run.offset + run.length)
+
+
+def used_states(run: Run, blocks: Blocks, adapter: ModelAdapter) -> KVBlock:
+    """As `run_states`, with keys as the run uses them: turned in a copy where it stands elsewhere than when encoded."""
+    block = run_states(run, blocks)
+    return move(block, run.shift, adapter.rotations) if run.shift else block
 
 
 def tree_mask(tree: TokenTree, before: int, dtype: torch.dtype) -> torch.Tensor:

@@ -48,8 +48,7 @@ def tree_of(layout: SchemaLayout, spell: Callable[[int], str]) -> Element:
             start = layout.parameters[owner.path, item.name]
             return {"path": item.name, "kind": "parameter", "start": start, "length": item.length}
         if isinstance(item, SegmentNode):
-            stored = layout.segments.get(item.index)
-            start = stored.start if stored else layout.fresh_starts[item.index]
+            start = layout.segment_starts[item.index]
             text = "".join(piece if isinstance(piece, str) else spell(piece) for piece in item.pieces)
             words = text if len(text) <= SHOWN else text[: SHOWN // 2] + " ... " + text[-SHOWN // 2 :]
             return {"kind": "text", "start": start, "length": item.length, "text": words}
