@@ -43,6 +43,7 @@ class Compact:
             starts=places.modules,
             parameters=places.parameters,
             num_positions=places.end,
+            scaffolds=encoded.scaffolds,
             notes=(*schema.notes, *tree.notes),
         )
 
@@ -58,7 +59,8 @@ class Compact:
 
 
 def _refuse_long_passes(tree: SchemaTree, encoded: Encoded, max_positions: int | None) -> None:
-    owners = {segment.encoding_pass: segment.owner for segment in encoded.segments.values()}
+    groups = (encoded.segments, *(scaffold.segments for scaffold in encoded.scaffolds))
+    owners = {segment.encoding_pass: segment.owner for group in groups for segment in group.values()}
     spans = {module.path: module.span for module in tree.root.walk()}
     for number, made in enumerate(encoded.passes):
         if max_positions is not None and len(made.ids) > max_positions:

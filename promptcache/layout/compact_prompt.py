@@ -9,6 +9,7 @@ from promptcache.errors import LayoutError
 from promptcache.layout.arguments import argument_ids
 from promptcache.layout.dialogue import Between, Tail, tail_of
 from promptcache.layout.import_order import ImportOrder, PromptOrder
+from promptcache.layout.joint import use_joint_states
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.new_text import spell
 from promptcache.layout.placed import PlacedText
@@ -21,7 +22,8 @@ from promptcache.source import Span
 
 def place(layout: SchemaLayout, prompt: BoundPrompt, tokenizer: Tokenizer, max_positions: int | None) -> RequestPlan:
     """The plan of a bound prompt. Raises PromptError, LayoutError, TurnError."""
-    runs = finish_runs(_placed(layout, prompt, tokenizer).runs)
+    imported = [item.path for item in prompt.imports()]
+    runs = finish_runs(use_joint_states(layout, _placed(layout, prompt, tokenizer).runs, imported, relocates=True))
     if max_positions is not None and runs and runs[-1].end > max_positions:
         raise LayoutError(
             f"the prompt takes {runs[-1].end} tokens and the model has {max_positions} positions",

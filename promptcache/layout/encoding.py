@@ -61,20 +61,43 @@ Encoding = Callable[[SchemaTree, Placed, int | None, KeyContext], "Encoded"]
 
 
 @dataclass(frozen=True)
+class JointStates:
+    """What a `<scaffold>` of these modules (paths) encoded in one pass, from its first member to its last.
+
+    `segments` are by node index. `sequence` lists them in the order of the pass, with None for each place where a
+    prompt may have a fresh run: a parameter, text that is never stored.
+    """
+
+    modules: tuple[str, ...]
+    segments: Mapping[int, Segment]
+    sequence: tuple[int | None, ...]
+
+    @property
+    def num_tokens(self) -> int:
+        """Tokens stored."""
+        return sum(segment.length for segment in self.segments.values())
+
+
+@dataclass(frozen=True)
 class Encoded:
-    """The passes of a schema and its segments by their node's index."""
+    """The passes of a schema, its segments by their node's index, and those of its scaffolds."""
 
     passes: tuple[EncodingPass, ...]
     segments: Mapping[int, Segment]
+    scaffolds: tuple[JointStates, ...] = ()
+
+
+PassRun = tuple[int, tuple[int, ...], tuple[ModuleNode, SegmentNode] | None]
+"""Start, ids, and the segment with its owner that they are; None for tokens that are only seen."""
 
 
 def pass_of(
     number: int,
-    runs: list[tuple[int, tuple[int, ...], tuple[ModuleNode, SegmentNode] | None]],
+    runs: list[PassRun],
     relocatable: bool,
     context: KeyContext,
 ) -> tuple[EncodingPass, dict[int, Segment]]:
-    """A pass over runs of (start, ids, owner and segment that they are, or None for tokens only seen).
+    """A pass over these runs, and the segments in it by node index.
 
     Where states can be moved, starts decide the order only: positions run from 0 without gaps, so that the same text
     under the same view has the same states wherever a schema holds it.
@@ -98,10 +121,17 @@ def pass_of(
 
 
 def encoding(name: str) -> Encoding:
-    """The encoding of that name. Raises RequestError for an unknown one."""
+    """The encoding of that name, scaffolds included. Raises RequestError for an unknown one."""
+    from promptcache.layout.anchored import anchored
     from promptcache.layout.isolated import isolated
+    from promptcache.layout.scaffold import joint_states
 
-    known: dict[str, Encoding] = {"isolated": isolated}
+    known: dict[str, Encoding] = {"anchored": anchored, "isolated": isolated}
     if name not in known:
         raise RequestError(f"unknown encoding {name!r}", hint=f"known are: {', '.join(sorted(known))}")
-    return known[name]
+
+    def encode(tree: SchemaTree, placed: Placed, bos_id: int | None, context: KeyContext) -> Encoded:
+        encoded = known[name](tree, placed, bos_id, context)
+        return joint_states(encoded, tree, placed, context)
+
+    return encode

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from promptcache.layout.encoding import Encoded, EncodingPass, Placed, Segment, pass_of
+from promptcache.layout.encoding import Encoded, EncodingPass, PassRun, Placed, Segment, pass_of
 from promptcache.layout.key import KeyContext
 from promptcache.layout.tree import ModuleNode, ParameterNode, SchemaTree, SegmentNode
 
@@ -14,7 +14,7 @@ def isolated(tree: SchemaTree, placed: Placed, bos_id: int | None, context: KeyC
     segments: dict[int, Segment] = {}
 
     def visit(module: ModuleNode, text_before: bool) -> None:
-        runs: list[tuple[int, tuple[int, ...], tuple[ModuleNode, SegmentNode] | None]] = []
+        runs: list[PassRun] = []
         bos_in_view = bos_id is not None and module.path != "" and not text_before
         nested: list[tuple[ModuleNode, bool]] = []
         for item in module.items:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from promptcache.layout.encoding import EncodingPass, Segment
+from promptcache.layout.encoding import EncodingPass, JointStates, Segment
 from promptcache.layout.tree import ModuleNode, SchemaTree
 from promptcache.pml import Note, Schema
 
@@ -16,6 +16,8 @@ class SchemaLayout:
     """`starts` maps a module's path to its first position, `parameters` a (path, name) to its first slot; `segments`
     holds the stored segments by node index, `segment_starts` the starts of all, also of those that are computed anew in
     each request (`cache="false"`). `num_positions` is what the whole schema spans.
+
+    `scaffolds` hold the joint states that prompts use in place of single ones.
 
     In the reserved policy positions are those of every prompt. In the compact one a prompt decides, and these count
     every element in the schema's order; where a stored segment was encoded is its own `start`.
@@ -31,12 +33,19 @@ class SchemaLayout:
     starts: Mapping[str, int]
     parameters: Mapping[tuple[str, str], int]
     num_positions: int
+    scaffolds: tuple[JointStates, ...] = ()
     notes: tuple[Note, ...] = field(default=(), compare=False)
+
+    @cached_property
+    def stored(self) -> tuple[Segment, ...]:
+        """All segments whose states are stored, in the schema's order: single ones, then those of each scaffold."""
+        groups = (self.segments, *(scaffold.segments for scaffold in self.scaffolds))
+        return tuple(segment for group in groups for _, segment in sorted(group.items()))
 
     @cached_property
     def num_tokens(self) -> int:
         """Tokens whose states are stored."""
-        return sum(segment.length for segment in self.segments.values())
+        return sum(segment.length for segment in self.stored)
 
     @cached_property
     def modules(self) -> dict[str, ModuleNode]:

@@ -45,6 +45,7 @@ class Reserved:
             starts=places.modules,
             parameters=places.parameters,
             num_positions=places.end,
+            scaffolds=encoded.scaffolds,
             notes=(*schema.notes, *tree.notes),
         )
 

@@ -7,6 +7,7 @@ from itertools import pairwise
 from promptcache.errors import LayoutError, PromptError
 from promptcache.layout.arguments import argument_ids
 from promptcache.layout.dialogue import Tail, tail_of
+from promptcache.layout.joint import use_joint_states
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.new_text import spell
 from promptcache.layout.placed import PlacedText
@@ -19,7 +20,8 @@ from promptcache.source import Span
 
 def place(layout: SchemaLayout, prompt: BoundPrompt, tokenizer: Tokenizer, max_positions: int | None) -> RequestPlan:
     """The plan of a bound prompt. Raises PromptError, LayoutError, TurnError."""
-    runs = finish_runs(_placed(layout, prompt, tokenizer).runs)
+    imported = [item.path for item in prompt.imports()]
+    runs = finish_runs(use_joint_states(layout, _placed(layout, prompt, tokenizer).runs, imported))
     if max_positions is not None and runs and runs[-1].end > max_positions:
         raise LayoutError(
             f"the prompt reaches position {runs[-1].end - 1} and the model has {max_positions}",

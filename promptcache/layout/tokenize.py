@@ -26,6 +26,7 @@ def tokenize(schema: Schema, tokenizer: Tokenizer) -> SchemaTree:
         root=root,
         markers=tuple(turn.markers for turn in turns),
         open_turn=open_turn,
+        scaffolds=tuple(scaffold.modules for scaffold in schema.scaffolds),
         notes=tuple(walk.notes),
     )
 

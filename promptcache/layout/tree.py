@@ -106,12 +106,14 @@ class SchemaTree:
 
     `markers[i]` is what the template writes around the schema's turn number i (document order, all modules included).
     `open_turn` says that the last turn is a user turn at the very end, whose closing marker each prompt renders itself.
+    `scaffolds` lists the modules (paths) that are also encoded together.
     """
 
     name: str
     root: ModuleNode
     markers: tuple[Markers, ...] = ()
     open_turn: bool = False
+    scaffolds: tuple[tuple[str, ...], ...] = ()
     notes: tuple[Note, ...] = ()
 
     def segments(self) -> Iterator[SegmentNode]:

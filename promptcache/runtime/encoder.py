@@ -29,7 +29,7 @@ class ModuleEncoder:
 
         `progress(done, total)` is called with tokens as passes end.
         """
-        unique = _by_key(segment for _, segment in sorted(layout.segments.items()))
+        unique = _by_key(layout.stored)
         missing = self._passes(segment for segment in unique.values() if self.store.get(segment.key) is None)
         return self._fill(layout, missing, progress)[1]
 
@@ -60,7 +60,7 @@ class ModuleEncoder:
 
         They are stored when all have been encoded: a pass that fails leaves nothing behind.
         """
-        segments = _by_key(s for _, s in sorted(layout.segments.items()) if s.encoding_pass in passes)
+        segments = _by_key(segment for segment in layout.stored if segment.encoding_pass in passes)
         starts = accumulate((segment.length for segment in segments.values()), initial=0)
         slots = dict(zip(segments, starts, strict=False))
         total, done = sum(len(layout.passes[number].ids) for number in passes), 0

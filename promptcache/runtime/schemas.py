@@ -88,7 +88,7 @@ class LoadedSchemas:
         return f"loaded are: {', '.join(sorted(self._schemas)) or 'none; call load_schema first'}"
 
     def _discard(self, schema: LoadedSchema) -> None:
-        kept = {segment.key for other in self._schemas.values() for segment in other.layout.segments.values()}
-        for segment in schema.layout.segments.values():
+        kept = {segment.key for other in self._schemas.values() for segment in other.layout.stored}
+        for segment in schema.layout.stored:
             if segment.key not in kept:
                 self._encoder.store.discard(segment.key)

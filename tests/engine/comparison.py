@@ -18,9 +18,11 @@ from tests.tiny import byte_tokenizer, tiny_llama
 TOLERANCE = 1e-4
 
 
-def byte_engine(*, bos: bool = False, layout: str = "reserved", **model: Any) -> PromptCache:
+def byte_engine(
+    *, bos: bool = False, encoding: str = "isolated", layout: str = "reserved", **model: Any
+) -> PromptCache:
     """An engine over a tiny Llama whose token ids are bytes."""
-    return PromptCache(tiny_llama(**model), byte_tokenizer(bos=bos), encoding="isolated", layout=layout)
+    return PromptCache(tiny_llama(**model), byte_tokenizer(bos=bos), encoding=encoding, layout=layout)
 
 
 def distance(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -84,7 +86,9 @@ def agrees(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segmented, "GATHERED_TOKENS", 0)
         assert distance(engine.logits(prompt), expected) < limit
-    assembled = PromptCache(engine.model, engine.tokenizer, layout=engine.layout, attention="assembled")
+    assembled = PromptCache(
+        engine.model, engine.tokenizer, encoding=engine.encoding, layout=engine.layout, attention="assembled"
+    )
     assembled.load_schema(schema)
     assert distance(assembled.logits(prompt), expected) < limit
 
