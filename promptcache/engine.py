@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from hashlib import blake2b
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
 import torch
 
-from promptcache.errors import RequestError, UnsupportedModelError
+from promptcache.errors import PromptError, RequestError, UnsupportedModelError
 from promptcache.layout.borders import border_notes, prompt_border_notes
 from promptcache.layout.encoding import encoding as find_encoding
 from promptcache.layout.key import KeyContext
@@ -20,28 +19,17 @@ from promptcache.layout.policy import LayoutPolicy, policy
 from promptcache.models.adapter import ModelAdapter
 from promptcache.models.loading import load_model
 from promptcache.models.tokenizer import HFTokenizer
-from promptcache.pml import (
-    Node,
-    Note,
-    Prompt,
-    Schema,
-    Text,
-    Turn,
-    bind,
-    parse_prompt,
-    parse_schema,
-    read_prompt,
-    read_schema,
-)
-from promptcache.pml.python import SchemaFunction
+from promptcache.pml import Note, Prompt, bind
 from promptcache.runtime.chat import Chats
 from promptcache.runtime.completion import Completion
 from promptcache.runtime.continuation import continuation_logits
 from promptcache.runtime.encoder import ModuleEncoder
 from promptcache.runtime.generation import Generation, Planned
+from promptcache.runtime.given import Messages, PromptLike, SchemaLike, as_prompt, as_schema, prefix_schema
 from promptcache.runtime.options import Sampling, SamplingOptions
 from promptcache.runtime.prefix import Prefix
 from promptcache.runtime.prepare import prepare
+from promptcache.runtime.repair.base import RepairPolicy, repair_policy
 from promptcache.runtime.requests import Requests
 from promptcache.runtime.schemas import LoadedSchema, LoadedSchemas
 from promptcache.runtime.self_check import segments_path_is_right
@@ -50,10 +38,6 @@ from promptcache.runtime.timing import Stopwatch
 from promptcache.store.host import HostStore
 
 logger = logging.getLogger(__name__)
-
-PromptLike = Prompt | Path | str
-SchemaLike = Schema | SchemaFunction | Path | str
-Messages = Sequence[Mapping[str, str]]
 
 
 class PromptCache:
@@ -74,10 +58,14 @@ class PromptCache:
         encoding: str = "isolated",
         layout: str = "reserved",
         attention: str | None = None,
+        repair: str = "none",
         chat_bytes: int = 1 << 30,
     ) -> None:
         """`model` and `tokenizer` are transformers objects. `attention` is `segments` (stored states are attended where
         they lie; the default where the model allows it) or `assembled` (they are copied together for each request).
+        `repair` says which stored tokens a request computes again where neither the call nor the prompt says so:
+        `none`, `full`, `link:8` (the first tokens behind every seam), `query:0.1` (the share that the new text attends
+        to most), or several joined by `+`. Prompts that are exact without it pay nothing for it.
         `chat_bytes` bounds what `chat` keeps.
 
         Raises UnsupportedModelError, RequestError.
@@ -87,6 +75,7 @@ class PromptCache:
         self.tokenizer = tokenizer
         self.encoding = encoding
         self.layout = layout
+        self.repair = repair_policy(repair).name
         self._adapter = ModelAdapter(model)
         self._policy(layout)
         self.attention = self._choose_attention(attention)
@@ -110,6 +99,7 @@ class PromptCache:
         encoding: str = "isolated",
         layout: str = "reserved",
         attention: str | None = None,
+        repair: str = "none",
         chat_bytes: int = 1 << 30,
     ) -> PromptCache:
         """An engine on a model by name: the default one, a local folder, or a Hub id.
@@ -123,6 +113,7 @@ class PromptCache:
             encoding=encoding,
             layout=layout,
             attention=attention,
+            repair=repair,
             chat_bytes=chat_bytes,
         )
 
@@ -132,7 +123,7 @@ class PromptCache:
         Raises PMLError, LayoutError, TurnError for faults of the schema.
         """
         return self._policy(layout or self.layout).lay_out(
-            _schema(source),
+            as_schema(source),
             self._tokenizer,
             encoding=self.encoding,
             context=self._context,
@@ -147,7 +138,7 @@ class PromptCache:
 
     def check_prompt(self, prompt: PromptLike) -> tuple[Note, ...]:
         """All warnings about a prompt to a loaded schema, borders as in `check` included. Raises as `plan`."""
-        parsed = _prompt(prompt)
+        parsed = as_prompt(prompt)
         made = self._layout_of(parsed)
         self._requests.plan(parsed, made)
         bound = bind(parsed, made.schema if made else None)
@@ -182,43 +173,51 @@ class PromptCache:
         """The loaded schemas by name (a copy)."""
         return self._schemas.all()
 
-    def generate(self, prompt: PromptLike, *, reuse: bool = True, **options: Unpack[SamplingOptions]) -> Completion:
+    def generate(
+        self, prompt: PromptLike, *, reuse: bool = True, repair: str | None = None, **options: Unpack[SamplingOptions]
+    ) -> Completion:
         """Answers a prompt: a Prompt, a Path, or text; text that begins with `<prompt` is PML, other text is a plain
         prompt with no modules. `options` (see `Sampling`): max_new_tokens=64, temperature=0.0, top_p=1.0, top_k=0,
         repetition_penalty=1.0, seed=None, stop=(). With `reuse` false the same ids at the same positions are computed.
+        `repair` is the policy for this call; without it the prompt's own, then the engine's.
 
         Raises PMLError, LayoutError, TurnError for faults of the prompt, RequestError for arguments out of range.
         """
-        return self.stream(prompt, reuse=reuse, **options).finish()
+        return self.stream(prompt, reuse=reuse, repair=repair, **options).finish()
 
-    def stream(self, prompt: PromptLike, *, reuse: bool = True, **options: Unpack[SamplingOptions]) -> Generation:
+    def stream(
+        self, prompt: PromptLike, *, reuse: bool = True, repair: str | None = None, **options: Unpack[SamplingOptions]
+    ) -> Generation:
         """As `generate`, piece by piece: iterate over the result; its `completion` is there at the end."""
         watch = Stopwatch()
         sampling = Sampling.of(options)
-        return self._requests.generation(self._planned(prompt, reuse), sampling, watch)
+        return self._requests.generation(self._planned(prompt, reuse, repair), sampling, watch)
 
-    def logits(self, prompt: PromptLike, *, reuse: bool = True) -> torch.Tensor:
+    def logits(self, prompt: PromptLike, *, reuse: bool = True, repair: str | None = None) -> torch.Tensor:
         """Logits of the first new token: float32 [vocab_size]."""
-        return self._requests.assemble(self._planned(prompt, reuse)).prefill()[-1]
+        return self._requests.assemble(self._planned(prompt, reuse, repair)).prefill()[-1]
 
-    def continuation_logits(self, prompt: PromptLike, token_ids: Sequence[int], *, reuse: bool = True) -> torch.Tensor:
+    def continuation_logits(
+        self, prompt: PromptLike, token_ids: Sequence[int], *, reuse: bool = True, repair: str | None = None
+    ) -> torch.Tensor:
         """Logits that predict each token of a given continuation, the prompt and the tokens before it in view: float32
         [len(token_ids), vocab_size], in one pass. Row 0 is what `logits` gives.
 
         Raises RequestError for no tokens or unknown ids, LayoutError where the model has no positions left.
         """
-        return continuation_logits(self._requests, self._planned(prompt, reuse), token_ids)
+        return continuation_logits(self._requests, self._planned(prompt, reuse, repair), token_ids)
 
-    def plan(self, prompt: PromptLike, *, reuse: bool = True) -> RequestPlan:
-        """The prompt's token ids, positions and runs, without running the model."""
-        return self._planned(prompt, reuse).plan
+    def plan(self, prompt: PromptLike, *, reuse: bool = True, repair: str | None = None) -> RequestPlan:
+        """The prompt's token ids, positions and runs, without running the model: of repaired tokens it shows those that
+        can be told without (not `query`'s)."""
+        return self._requests.shown(self._planned(prompt, reuse, repair))
 
     def prefix(self, start: str | Messages) -> Prefix:
         """One static text, or conversation, for many short suffixes; exact wherever the text is split.
 
         It is a schema of one anonymous text: `unload_schema(prefix.schema.name)` forgets it.
         """
-        return Prefix(self._requests, self.load_schema(_prefix_schema(start)), start)
+        return Prefix(self._requests, self.load_schema(prefix_schema(start)), start)
 
     def chat(self, messages: Messages, **options: Unpack[SamplingOptions]) -> Completion:
         """The reply to a conversation ({"role": ..., "content": ...}). What earlier calls computed of it is reused, to
@@ -230,18 +229,19 @@ class PromptCache:
         watch = Stopwatch()
         return self._chats.stream(messages, Sampling.of(options), watch)
 
-    def session(self, prompt: PromptLike) -> Session:
-        """A conversation that goes on behind a prompt: `session.send("...")`."""
-        parsed = _prompt(prompt)
-        return Session(self._requests, parsed, self._layout_of(parsed))
+    def session(self, prompt: PromptLike, *, repair: str | None = None) -> Session:
+        """A conversation that goes on behind a prompt: `session.send("...")`. `repair` as in `generate`: each turn
+        chooses anew."""
+        parsed = as_prompt(prompt)
+        return Session(self._requests, parsed, self._layout_of(parsed), self._repair(parsed, repair))
 
-    def prepare(self, prompt: PromptLike, *, copies: int = 1) -> dict[str, Any]:
+    def prepare(self, prompt: PromptLike, *, copies: int = 1, repair: str | None = None) -> dict[str, Any]:
         """Keyword arguments for `model.generate`: the prompt's ids, mask and positions, and a private transformers
         cache with the states of all tokens but the last; `copies` rows of it for beams or return sequences.
 
         Assisted and prompt-lookup decoding feed the whole prompt again on top of a full cache, and give wrong text.
         """
-        return prepare(self._requests, self._planned(prompt, reuse=True), copies)
+        return prepare(self._requests, self._planned(prompt, True, repair), copies)
 
     def _choose_attention(self, name: str | None) -> str:
         if name not in (None, "segments", "assembled"):
@@ -264,42 +264,19 @@ class PromptCache:
             _ = self._adapter.rotations
         return found
 
-    def _planned(self, prompt: PromptLike, reuse: bool) -> Planned:
-        parsed = _prompt(prompt)
-        layout = self._layout_of(parsed)
-        return self._requests.planned(self._requests.plan(parsed, layout), layout, reuse=reuse)
+    def _planned(self, prompt: PromptLike, reuse: bool, repair: str | None = None) -> Planned:
+        parsed = as_prompt(prompt)
+        layout, policy = self._layout_of(parsed), self._repair(parsed, repair)
+        return self._requests.planned(self._requests.plan(parsed, layout), layout, reuse=reuse, repair=policy)
+
+    def _repair(self, prompt: Prompt, given: str | None) -> RepairPolicy:
+        """The call's policy, else the prompt's, else the engine's."""
+        if given is None and prompt.repair is not None:
+            try:
+                return repair_policy(prompt.repair)
+            except RequestError as error:
+                raise PromptError(error.message, hint=error.hint, span=prompt.span) from None
+        return repair_policy(self.repair if given is None else given)
 
     def _layout_of(self, prompt: Prompt) -> SchemaLayout | None:
         return None if prompt.schema is None else self._schemas.find(prompt.schema, prompt.span).layout
-
-
-def _schema(source: SchemaLike) -> Schema:
-    """A schema from what `load_schema` takes."""
-    if isinstance(source, SchemaFunction):
-        return source.schema
-    if isinstance(source, Schema):
-        return source
-    if isinstance(source, Path):
-        return read_schema(source)
-    return parse_schema(source) if source.lstrip().startswith("<") else read_schema(Path(source))
-
-
-def _prompt(prompt: PromptLike) -> Prompt:
-    """A prompt from what `generate` takes."""
-    if isinstance(prompt, Prompt):
-        return prompt
-    if isinstance(prompt, Path):
-        return read_prompt(prompt)
-    return parse_prompt(prompt) if prompt.lstrip().startswith("<prompt") else Prompt(text=prompt)
-
-
-def _prefix_schema(start: str | Messages) -> Schema:
-    """A schema of one anonymous text, named by its content."""
-    prompt = Prompt(text=start) if isinstance(start, str) else Prompt(messages=start)
-    children: tuple[Node, ...] = tuple(
-        Turn(turn.role, (Text(turn.text),) if turn.text else ()) for turn in prompt.turns
-    )
-    if isinstance(start, str) and start:
-        children = (Text(start),)
-    digest = blake2b(repr(children).encode("utf-8", "surrogatepass"), digest_size=10)
-    return Schema(f"prefix-{digest.hexdigest()}", children)

@@ -11,6 +11,15 @@ Model = Annotated[str, typer.Option("--model", metavar="NAME", help="The default
 Dtype = Annotated[str, typer.Option("--dtype", help="float32, bfloat16, float16, or auto (as saved).")]
 Layout = Annotated[str, typer.Option("--layout", help="Where tokens sit.")]
 Encoding = Annotated[str, typer.Option("--encoding", help="What a module sees while it is encoded.")]
+Repair = Annotated[
+    str | None,
+    typer.Option(
+        "--repair",
+        metavar="POLICY",
+        help="What stored text is computed again: none, full, link:8, query:0.1, or several joined by +.",
+        show_default=False,
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 SchemaFolders = Annotated[
     list[Path] | None,

@@ -25,7 +25,7 @@ def speedup(baseline: Completion, reused: Completion) -> float:
 def statistics(done: Completion) -> str:
     """One line about a reply."""
     usage, timings = done.usage, done.timings
-    repaired = f", {usage.repaired_tokens} repaired" if usage.repaired_tokens else ""
+    repaired = f", {usage.repaired_tokens} repaired by {done.repair}" if usage.repaired_tokens else ""
     return (
         f"{usage.prompt_tokens} prompt tokens: {usage.reused_tokens} reused, {usage.fresh_tokens} fresh{repaired}; "
         f"first token after {timings.ttft_ms:.1f} ms, {usage.completion_tokens} tokens in {timings.total_ms:.0f} ms"

@@ -22,6 +22,7 @@ from promptcache.cli.options import (
     Json,
     Layout,
     Model,
+    Repair,
     SchemaFiles,
     SchemaFolders,
 )
@@ -54,6 +55,7 @@ def run(
     dtype: Dtype = DTYPE,
     layout: Layout = LAYOUT,
     encoding: Encoding = ENCODING,
+    repair: Repair = None,
 ) -> None:
     """Answer a prompt. Its schema is looked for beside it, too."""
     if compare and no_reuse:
@@ -62,11 +64,11 @@ def run(
         with stdout_kept_clean():
             # Faults of the prompt are told before anything that takes time: the model, then the encoding.
             schema_file = find_schema(read_prompt(prompt), prompt, schema or [], schemas or [])
-            engine = open_engine(model, dtype=dtype, layout=layout, encoding=encoding)
+            engine = open_engine(model, dtype=dtype, layout=layout, encoding=encoding, repair=repair)
             files = dict.fromkeys([*(schema or []), *([schema_file] if schema_file else [])])
             for path in files:
                 engine.load_schema(path, encode=False)
-            engine.plan(prompt)
+            engine.plan(prompt, repair=repair)
             for path in () if no_reuse else files:
                 encode_schema(engine, path)
 
@@ -80,6 +82,7 @@ def run(
             repetition_penalty=repetition_penalty,
             seed=seed,
             stop=stop or (),
+            repair=repair,
         )
         if compare:
             _compare(ask, engine, as_json)

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from promptcache.runtime.schemas import LoadedSchema
 
 
-def open_engine(model: str, *, dtype: str, layout: str, encoding: str) -> PromptCache:
+def open_engine(model: str, *, dtype: str, layout: str, encoding: str, repair: str | None = None) -> PromptCache:
     """The engine that the options ask for. Raises BadParameter for values there are not, ModelError for the model."""
     with spinner(f"loading {model}"):
         from promptcache.engine import PromptCache
 
         try:
-            return PromptCache.from_pretrained(model, dtype=dtype, layout=layout, encoding=encoding)
+            return PromptCache.from_pretrained(
+                model, dtype=dtype, layout=layout, encoding=encoding, repair="none" if repair is None else repair
+            )
         except RequestError as fault:
             raise typer.BadParameter(f"{fault.message}; {fault.hint}") from fault
 

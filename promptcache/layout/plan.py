@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
@@ -94,19 +94,22 @@ def finish_runs(runs: Iterable[Run]) -> tuple[Run, ...]:
     return tuple(ordered)
 
 
-def is_exact(runs: tuple[Run, ...], passes: tuple[EncodingPass, ...]) -> bool:
+def is_exact(runs: Sequence[Run], passes: Sequence[EncodingPass]) -> bool:
     """Whether each reused run saw exactly the tokens that stand before it in this prompt."""
-    before = 0
-    for number, run in enumerate(runs):
-        if run.kind == "reused":
-            assert run.segment is not None
-            seen = run.segment.offset + run.offset
-            if seen != before:
-                return False
-            made = passes[run.segment.encoding_pass]
-            ids = tuple(chain.from_iterable(r.ids for r in runs[:number]))
-            places = tuple(chain.from_iterable(range(r.start, r.end) for r in runs[:number]))
-            if made.ids[:seen] != ids or made.positions[:seen] != places:
-                return False
-        before += run.length
-    return True
+    return all(exact for run, exact in zip(runs, exact_runs(runs, passes), strict=True) if run.kind == "reused")
+
+
+def exact_runs(runs: Sequence[Run], passes: Sequence[EncodingPass]) -> list[bool]:
+    """For each run whether it has a stored state, and that saw exactly the tokens that stand before it."""
+    ids: list[int] = []
+    places: list[int] = []
+    found = []
+    for run in runs:
+        exact = False
+        if run.segment is not None and run.segment.encoding_pass >= 0:
+            made, seen = passes[run.segment.encoding_pass], run.segment.offset + run.offset
+            exact = seen == len(ids) and made.ids[:seen] == tuple(ids) and made.positions[:seen] == tuple(places)
+        found.append(exact)
+        ids += run.ids
+        places += range(run.start, run.end)
+    return found

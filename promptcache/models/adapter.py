@@ -15,7 +15,7 @@ from promptcache.kv.mask import visibility_mask
 from promptcache.kv.rotation import Rotations
 from promptcache.kv.segments import Segments
 from promptcache.models import attention
-from promptcache.models.attention import active
+from promptcache.models.attention import Watch, active, watched
 from promptcache.models.cache import BufferCache, dynamic_cache
 from promptcache.models.fingerprint import model_fingerprint
 from promptcache.models.rotary import find_rotations
@@ -146,6 +146,19 @@ class ModelAdapter:
         with active(segments):
             return self._run(ids, positions, tail, unused, keep)
 
+    def attention_mass(
+        self, ids: Sequence[int], positions: Sequence[int], cache: BufferCache, mask: torch.Tensor, rows: Sequence[int]
+    ) -> torch.Tensor:
+        """As `forward`, for the attention of these rows alone: the weights that they give to each slot, summed over
+        layers, heads and rows, float32 [slots after the update]."""
+        if self.attends_segments:
+            with watched(watch := Watch(rows)):
+                self._run(ids, positions, cache, mask, 1)
+            return torch.stack([mass.to(self.device) for mass in watch.layers]).sum(0)
+        weights = self._output(ids, positions, cache, mask, 1, output_attentions=True).attentions
+        chosen = torch.tensor(rows)
+        return torch.stack([each[0][:, chosen].float().sum((0, 1)).to(self.device) for each in weights]).sum(0)
+
     def full_prefill(self, ids: Sequence[int], positions: Sequence[int]) -> torch.Tensor:
         """Logits of all tokens, float32 [len(ids), vocab_size]: one pass of the stock model under an explicit mask."""
         with torch.no_grad():
@@ -180,20 +193,32 @@ class ModelAdapter:
         mask: torch.Tensor | None,
         keep: int,
     ) -> torch.Tensor:
+        with torch.no_grad():
+            return self._output(ids, positions, cache, mask, keep).logits[0].float()  # type: ignore[no-any-return]
+
+    def _output(
+        self,
+        ids: Sequence[int],
+        positions: Sequence[int],
+        cache: BufferCache,
+        mask: torch.Tensor | None,
+        keep: int,
+        **more: Any,
+    ) -> Any:
         if self.model.training:
             raise RequestError(
                 "the model is in training mode, where dropout would enter stored states", hint="call model.eval()"
             )
         with torch.no_grad():
-            output = self.model(
+            return self.model(
                 input_ids=self._tensor(ids)[None],
                 position_ids=self._tensor(positions)[None],
                 attention_mask=mask,
                 cache=cache,
                 use_cache=True,
                 logits_to_keep=keep,
+                **more,
             )
-            return output.logits[0].float()  # type: ignore[no-any-return]
 
     def _tensor(self, numbers: Sequence[int]) -> torch.Tensor:
         return torch.tensor(numbers, dtype=torch.long, device=self.device)

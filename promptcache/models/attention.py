@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,12 +13,34 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from promptcache.kv.mass import attention_mass
 from promptcache.kv.segments import Segments, attend_segments
 
 NAME = "promptcache"
 
 # A context variable keeps threads apart, and reaches the function in families that pass no keyword arguments on.
 _segments: ContextVar[Segments | None] = ContextVar("promptcache_segments", default=None)
+
+
+@dataclass
+class Watch:
+    """Collects the attention that `rows` of a pass pay: `layers` gets the mass on each key, float32 [seq_len]."""
+
+    rows: Sequence[int]
+    layers: list[torch.Tensor] = field(default_factory=list)
+
+
+_watch: ContextVar[Watch | None] = ContextVar("promptcache_watch", default=None)
+
+
+@contextmanager
+def watched(watch: Watch) -> Iterator[None]:
+    """Within it, passes of this thread without segments tell where their attention falls."""
+    token = _watch.set(watch)
+    try:
+        yield
+    finally:
+        _watch.reset(token)
 
 
 @contextmanager
@@ -41,14 +64,16 @@ def segment_attention(
 ) -> tuple[torch.Tensor, None]:
     """transformers' attention interface. `key` and `value` are the request's tail; a mask is not needed, since the
     order of positions says what is seen. With no segments set it is sdpa to the letter."""
-    segments = _segments.get()
+    segments, watch = _segments.get(), _watch.get()
+    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     if segments is None:
+        if watch is not None:
+            watch.layers.append(attention_mass(query, key, attention_mask, scale, watch.rows))
         output: tuple[torch.Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, scaling=scaling, **kwargs
         )
         return output
     layer: int = module.layer_idx  # type: ignore[assignment]
-    scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     attended = attend_segments(query, key, value, segments, layer, scale)
     return attended.transpose(1, 2).contiguous(), None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 
 from promptcache.kv.block import KVBlock
@@ -57,6 +59,12 @@ class AssembledState:
     def computed(self) -> KVBlock:
         """See `AttentionState`."""
         return self.cache.view(self.reused, self.cache.get_seq_length()).copy()
+
+    def attention_mass(self, rows: Sequence[int]) -> torch.Tensor:
+        """A pass over the computed tokens for its attention alone: what these of them give to each reused token, summed
+        over layers and heads, float32 [reused tokens, in the order of runs]. The state serves for nothing else then."""
+        mask = self.adapter.position_mask(self.positions, [*self.slots, *self.positions])
+        return self.adapter.attention_mass(self.ids, self.positions, self.cache, mask, rows)[: self.reused]
 
     def _forward(self, ids: list[int], positions: list[int], keep: int, tree: TokenTree | None = None) -> torch.Tensor:
         alone = not self.slots and not tree

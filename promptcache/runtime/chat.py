@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from promptcache.layout.known import reuse_known
+from promptcache.layout.plan import RequestPlan
 from promptcache.pml import Prompt
 from promptcache.runtime.chat_memory import ChatMemory
 from promptcache.runtime.completion import Completion
@@ -27,10 +28,9 @@ class Chats:
         """The reply. Its states are kept when it is finished."""
         whole = self._requests.plan(Prompt(messages=messages), None)
         known = self.memory.longest(whole.token_ids)
-        plan = reuse_known(whole, known.chains)
-        planned = Planned(plan, None, self._requests.attention, known.blocks)
+        planned = Planned(reuse_known(whole, known.chains), None, self._requests.attention, known.blocks)
 
-        def finish(state: AttentionState, completion: Completion) -> None:
+        def finish(plan: RequestPlan, state: AttentionState, completion: Completion) -> None:
             context, generated = self._requests.context, completion.token_ids
             self.memory.add(known_after(context, whole, plan, state, generated, known.blocks))
 

@@ -25,13 +25,14 @@ def continuation_logits(requests: Requests, planned: Planned, token_ids: Sequenc
     for token in token_ids:
         if not 0 <= token < vocab_size:
             raise RequestError(f"there is no token {token}", hint=f"the model's ids are 0 to {vocab_size - 1}")
-    plan = planned.plan
-    start, forced = plan.runs[-1].end, tuple(token_ids[:-1])
+    start, forced = planned.plan.runs[-1].end, tuple(token_ids[:-1])
     if limit is not None and start + len(forced) > limit:
         raise LayoutError(
             f"prompt and continuation reach position {start + len(forced) - 1} and the model has {limit}",
             hint="shorten the prompt or the continuation",
         )
+    settled = requests.settle(planned)  # before the continuation is there: it must not tell what to repair
     if forced:
-        plan = replace(plan, runs=(*plan.runs, Run(start, forced, "fresh")))
-    return requests.assemble(replace(planned, plan=plan)).prefill(keep=len(token_ids))
+        plan = replace(settled.plan, runs=(*settled.plan.runs, Run(start, forced, "fresh")))
+        settled = replace(settled, plan=plan)
+    return requests.state(planned, settled).prefill(keep=len(token_ids))

@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 from promptcache.errors import RequestError
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plan import RequestPlan
+from promptcache.layout.repaired import repaired
 from promptcache.layout.tokenizer import Tokenizer
 from promptcache.runtime.completion import Completion, FinishReason, Usage
 from promptcache.runtime.encoder import ModuleEncoder
 from promptcache.runtime.options import Sampling
+from promptcache.runtime.repair.base import RepairPolicy
+from promptcache.runtime.repair.none import NO_REPAIR
+from promptcache.runtime.repair.probe import AttentionProbe
 from promptcache.runtime.state import AttentionState, Blocks, attention_state
 from promptcache.runtime.text_stream import TextStream
 from promptcache.runtime.timing import Stopwatch, Timings
@@ -20,16 +24,28 @@ from promptcache.runtime.timing import Stopwatch, Timings
 @dataclass(frozen=True)
 class Planned:
     """A request that is ready to run. `layout` is that of its schema, None for a plain prompt; `attention` is the
-    kind of its `AttentionState`; `kept` holds blocks of earlier requests that its plan reuses."""
+    kind of its `AttentionState`; `kept` holds blocks of earlier requests that its plan reuses; `repair` has yet to
+    choose."""
 
     plan: RequestPlan
     layout: SchemaLayout | None
     attention: str
     kept: Blocks = field(default_factory=dict)
+    repair: RepairPolicy = NO_REPAIR
 
 
-def assemble(encoder: ModuleEncoder, planned: Planned, room: int) -> tuple[AttentionState, int]:
-    """The request's attention state, and the tokens of encoding passes that it had to wait for."""
+@dataclass(frozen=True)
+class Settled:
+    """A request whose stored states are at hand and whose repaired tokens are chosen; `waited_tokens` are those of the
+    passes that this took, to encode and to choose."""
+
+    plan: RequestPlan
+    blocks: Blocks
+    waited_tokens: int
+
+
+def settle(encoder: ModuleEncoder, planned: Planned) -> Settled:
+    """Gets the stored states, encodes what the store lacks, and lets the repair policy choose."""
     if not planned.plan.runs:
         raise RequestError("the prompt has no tokens", hint="import a module or add text")
     segments = [run.segment for run in planned.plan.runs if run.kind == "reused" and run.segment is not None]
@@ -39,7 +55,15 @@ def assemble(encoder: ModuleEncoder, planned: Planned, room: int) -> tuple[Atten
     if planned.layout is not None:
         found, encoded = encoder.blocks(planned.layout, stored)
         blocks = {**found, **planned.kept}
-    return attention_state(planned.attention, encoder.adapter, planned.plan, blocks, room), encoded
+    passes = planned.layout.passes if planned.layout else ()
+    probe = AttentionProbe(encoder.adapter, blocks)
+    chosen = planned.repair.choose(planned.plan, passes, probe)
+    plan = repaired(planned.plan, chosen, passes) if chosen else planned.plan
+    return Settled(plan, blocks, encoded + probe.computed_tokens)
+
+
+OnFinish = Callable[[RequestPlan, AttentionState, Completion], None]
+"""Called with the plan as it ran, the state that holds all that was computed, and the reply."""
 
 
 class Generation:
@@ -56,7 +80,7 @@ class Generation:
         planned: Planned,
         sampling: Sampling,
         watch: Stopwatch,
-        on_finish: Callable[[AttentionState, Completion], None] | None = None,
+        on_finish: OnFinish | None = None,
     ) -> None:
         """`watch` runs since the call; planning has just ended. `on_finish` may take what the request computed."""
         self._encoder = encoder
@@ -94,8 +118,9 @@ class Generation:
         return max_new_tokens if limit is None or not runs else min(max_new_tokens, limit - runs[-1].end + 1)
 
     def _run(self) -> Iterator[str]:
-        plan = self._planned.plan
-        state, encoded = assemble(self._encoder, self._planned, self._room)
+        settled = settle(self._encoder, self._planned)
+        plan = settled.plan
+        state = attention_state(self._planned.attention, self._encoder.adapter, plan, settled.blocks, self._room)
         assemble_ms = self._watch.lap()
         context = list(plan.token_ids)
         logits = state.prefill()[-1]
@@ -116,10 +141,18 @@ class Generation:
         decode_ms = self._watch.lap()
         timings = Timings(ttft_ms, self._plan_ms, assemble_ms, prefill_ms, decode_ms, self._watch.total())
         self._completion = Completion(
-            "".join(text), tuple(self._token_ids), self._reason, self._usage(encoded), timings, plan.exact
+            "".join(text),
+            tuple(self._token_ids),
+            self._reason,
+            self._usage(settled),
+            timings,
+            plan.exact,
+            self._planned.repair.name,
+            plan.encoding,
+            plan.layout,
         )
         if self._on_finish is not None:
-            self._on_finish(state, self._completion)
+            self._on_finish(plan, state, self._completion)
         if piece:
             yield piece
 
@@ -135,14 +168,14 @@ class Generation:
             self._reason = "stop"
         return piece, ended
 
-    def _usage(self, encoded: int) -> Usage:
-        plan = self._planned.plan
+    def _usage(self, settled: Settled) -> Usage:
+        plan = settled.plan
         fresh, repaired = plan.count("fresh"), plan.count("repaired")
         return Usage(
             prompt_tokens=plan.num_tokens,
             reused_tokens=plan.count("reused"),
             fresh_tokens=fresh,
             repaired_tokens=repaired,
-            computed_tokens=encoded + fresh + repaired,
+            computed_tokens=settled.waited_tokens + fresh + repaired,
             completion_tokens=len(self._token_ids),
         )

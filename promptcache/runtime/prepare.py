@@ -17,8 +17,8 @@ def prepare(requests: Requests, planned: Planned, copies: int) -> dict[str, Any]
     """
     if copies < 1:
         raise RequestError(f"copies={copies} is out of range", hint="it is the number of beams or return sequences")
-    plan = planned.plan
-    state = requests.assemble(planned)
+    settled = requests.settle(planned)
+    plan, state = settled.plan, requests.state(planned, settled)
     state.prefill()
     return requests.adapter.generate_arguments(
         plan.token_ids, plan.position_ids, [state.states_of(run) for run in plan.runs], copies

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from promptcache.errors import RequestError
@@ -11,14 +10,16 @@ from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plain import plan_plain
 from promptcache.layout.plan import RequestPlan
 from promptcache.layout.policy import policy
+from promptcache.layout.repaired import repaired
 from promptcache.layout.tokenizer import Tokenizer
 from promptcache.models.adapter import ModelAdapter
 from promptcache.pml import Prompt, bind
-from promptcache.runtime.completion import Completion
 from promptcache.runtime.encoder import ModuleEncoder
-from promptcache.runtime.generation import Generation, Planned, assemble
+from promptcache.runtime.generation import Generation, OnFinish, Planned, Settled, settle
 from promptcache.runtime.options import Sampling
-from promptcache.runtime.state import AttentionState
+from promptcache.runtime.repair.base import RepairPolicy
+from promptcache.runtime.repair.none import NO_REPAIR
+from promptcache.runtime.state import AttentionState, attention_state
 from promptcache.runtime.timing import Stopwatch
 
 
@@ -45,20 +46,42 @@ class Requests:
             raise RequestError("the prompt has no tokens", hint="import a module or add text")
         return plan
 
-    def planned(self, plan: RequestPlan, layout: SchemaLayout | None, *, reuse: bool = True) -> Planned:
+    def planned(
+        self,
+        plan: RequestPlan,
+        layout: SchemaLayout | None,
+        *,
+        reuse: bool = True,
+        repair: RepairPolicy = NO_REPAIR,
+    ) -> Planned:
         """The plan as it will run; with `reuse` false all its tokens are computed."""
-        return Planned(plan, layout, self.attention) if reuse else Planned(plan.without_reuse(), None, self.attention)
+        if not reuse:
+            return Planned(plan.without_reuse(), None, self.attention)
+        return Planned(plan, layout, self.attention, repair=repair)
+
+    def shown(self, planned: Planned) -> RequestPlan:
+        """The plan with the repaired tokens that can be told without running the model."""
+        passes = planned.layout.passes if planned.layout else ()
+        return repaired(planned.plan, planned.repair.choose(planned.plan, passes, None), passes)
+
+    def settle(self, planned: Planned) -> Settled:
+        """The request with its stored states and the plan as it will run."""
+        return settle(self.encoder, planned)
+
+    def state(self, planned: Planned, settled: Settled, room: int = 0) -> AttentionState:
+        """The attention state of a settled request."""
+        return attention_state(planned.attention, self.adapter, settled.plan, settled.blocks, room)
 
     def assemble(self, planned: Planned, room: int = 0) -> AttentionState:
         """The request's attention state."""
-        return assemble(self.encoder, planned, room)[0]
+        return self.state(planned, self.settle(planned), room)
 
     def generation(
         self,
         planned: Planned,
         sampling: Sampling,
         watch: Stopwatch,
-        on_finish: Callable[[AttentionState, Completion], None] | None = None,
+        on_finish: OnFinish | None = None,
     ) -> Generation:
         """The reply to a planned request."""
         return Generation(self.encoder, self.tokenizer, planned, sampling, watch, on_finish)

@@ -6,24 +6,31 @@ from typing import Unpack
 
 from promptcache.layout.known import reuse_known
 from promptcache.layout.layout import SchemaLayout
+from promptcache.layout.plan import RequestPlan
 from promptcache.pml import Prompt
 from promptcache.runtime.completion import Completion
 from promptcache.runtime.computed import Known, known_after
 from promptcache.runtime.generation import Generation, Planned
 from promptcache.runtime.options import Sampling, SamplingOptions
+from promptcache.runtime.repair.base import RepairPolicy
+from promptcache.runtime.repair.none import NO_REPAIR
 from promptcache.runtime.requests import Requests
 from promptcache.runtime.state import AttentionState
 from promptcache.runtime.timing import Stopwatch
 
 
 class Session:
-    """Each turn computes only its new tokens: those of the user's message and of the markers around it. The reply's
-    tokens are reused as far as the template renders them to the same ids. For one caller at a time."""
+    """Each turn computes only its new tokens, those of the user's message and of the markers around it, and what the
+    repair policy chooses of the modules. The reply's tokens are reused as far as the template renders them to the same
+    ids. For one caller at a time."""
 
-    def __init__(self, requests: Requests, prompt: Prompt, layout: SchemaLayout | None) -> None:
+    def __init__(
+        self, requests: Requests, prompt: Prompt, layout: SchemaLayout | None, repair: RepairPolicy = NO_REPAIR
+    ) -> None:
         self._requests = requests
         self._prompt = prompt
         self._layout = layout
+        self._repair = repair
         self._known = Known()
 
     @property
@@ -43,9 +50,10 @@ class Session:
         whole = self._requests.plan(prompt, self._layout)
         plan = reuse_known(whole, self._known.chains) if reuse else whole.without_reuse()
         kept = self._known.blocks
-        planned = Planned(plan, self._layout if reuse else None, self._requests.attention, kept)
+        repair = self._repair if reuse else NO_REPAIR
+        planned = Planned(plan, self._layout if reuse else None, self._requests.attention, kept, repair)
 
-        def finish(state: AttentionState, completion: Completion) -> None:
+        def finish(plan: RequestPlan, state: AttentionState, completion: Completion) -> None:
             self._prompt = prompt.with_turn("assistant", completion.text)
             if reuse:
                 self._known = known_after(self._requests.context, whole, plan, state, completion.token_ids, kept)

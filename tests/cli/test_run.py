@@ -142,6 +142,7 @@ def test_a_model_that_is_not_there(here: Path) -> None:
         ("--dtype", "float8"),
         ("--layout", "sideways"),
         ("--encoding", "rot13"),
+        ("--repair", "duct-tape"),
         ("--max-new-tokens", 0),
         ("--temperature", -1),
         ("--compare", "--no-reuse"),

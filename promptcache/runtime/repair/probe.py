@@ -1,0 +1,29 @@
+"""A pass over a request's computed tokens that tells where their attention falls."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from promptcache.layout.plan import RequestPlan
+from promptcache.models.adapter import ModelAdapter
+from promptcache.runtime.assembled import AssembledState
+from promptcache.runtime.state import Blocks
+
+
+class AttentionProbe:
+    """See `Probe`. `computed_tokens` counts what went through the model."""
+
+    def __init__(self, adapter: ModelAdapter, blocks: Blocks) -> None:
+        self._adapter, self._blocks = adapter, blocks
+        self.computed_tokens = 0
+
+    def attention(self, plan: RequestPlan) -> Mapping[int, float]:
+        """See `Probe`."""
+        state = AssembledState(self._adapter, plan, self._blocks, 0)
+        computed = [run for run in plan.runs if run.kind != "reused"]
+        asking = [run.kind == "fresh" for run in computed for _ in run.ids]
+        rows = [row for row, fresh in enumerate(asking) if fresh or not any(asking)]
+        self.computed_tokens += len(asking)
+        mass = state.attention_mass(rows).tolist()
+        positions = [p for run in plan.runs if run.kind == "reused" for p in range(run.start, run.end)]
+        return dict(zip(positions, mass, strict=True))
