@@ -35,6 +35,8 @@ from promptcache.runtime.schemas import LoadedSchema, LoadedSchemas
 from promptcache.runtime.self_check import segments_path_is_right
 from promptcache.runtime.session import Session
 from promptcache.runtime.timing import Stopwatch
+from promptcache.runtime.verification import Verification
+from promptcache.runtime.verify import verify
 from promptcache.store.host import HostStore
 
 logger = logging.getLogger(__name__)
@@ -211,6 +213,18 @@ class PromptCache:
         """The prompt's token ids, positions and runs, without running the model: of repaired tokens it shows those that
         can be told without (not `query`'s)."""
         return self._requests.shown(self._planned(prompt, reuse, repair))
+
+    def verify(
+        self, prompt: PromptLike, *, answer: str | None = None, max_new_tokens: int = 16, repair: str | None = None
+    ) -> Verification:
+        """How far reuse is from a full prefill of this prompt, which modules that comes from, and what would mend it.
+
+        Predictions are compared along `answer` (text behind the prompt), or along the greedy reply of up to
+        `max_new_tokens` that the full prefill gives. It takes several full prefills' time. Raises as `generate`.
+        """
+        parsed = as_prompt(prompt)
+        layout, policy = self._layout_of(parsed), self._repair(parsed, repair)
+        return verify(self._requests, parsed, layout, policy, answer=answer, max_new_tokens=max_new_tokens)
 
     def prefix(self, start: str | Messages) -> Prefix:
         """One static text, or conversation, for many short suffixes; exact wherever the text is split.

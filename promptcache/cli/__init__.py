@@ -1,4 +1,4 @@
-"""The command line: `promptcache run | check | layout | new`.
+"""The command line: `promptcache run | check | layout | new | verify`.
 
 Exit codes: 0; 1 for a fault in what the user wrote or asked to load; 2 for wrong usage of the command itself.
 Results go to stdout, everything else to stderr.
@@ -13,6 +13,7 @@ from promptcache.cli.convert import convert
 from promptcache.cli.layout import layout
 from promptcache.cli.new import new
 from promptcache.cli.run import run
+from promptcache.cli.verify import verify
 
 __all__ = ["app"]
 
@@ -28,4 +29,5 @@ app.command(no_args_is_help=True)(run)
 app.command(no_args_is_help=True)(check)
 app.command(no_args_is_help=True)(layout)
 app.command(no_args_is_help=True)(new)
+app.command(no_args_is_help=True)(verify)
 app.command(hidden=True)(convert)

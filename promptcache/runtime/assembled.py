@@ -60,11 +60,12 @@ class AssembledState:
         """See `AttentionState`."""
         return self.cache.view(self.reused, self.cache.get_seq_length()).copy()
 
-    def attention_mass(self, rows: Sequence[int]) -> torch.Tensor:
-        """A pass over the computed tokens for its attention alone: what these of them give to each reused token, summed
-        over layers and heads, float32 [reused tokens, in the order of runs]. The state serves for nothing else then."""
+    def attention_shares(self, rows: Sequence[int]) -> torch.Tensor:
+        """A pass over the computed tokens for its attention alone: the share of it that these of them give to each
+        reused token, float32 [reused tokens, in the order of runs]. The state serves for nothing else then."""
         mask = self.adapter.position_mask(self.positions, [*self.slots, *self.positions])
-        return self.adapter.attention_mass(self.ids, self.positions, self.cache, mask, rows)[: self.reused]
+        mass = self.adapter.attention_mass(self.ids, self.positions, self.cache, mask, rows)
+        return mass[: self.reused] / mass.sum()
 
     def _forward(self, ids: list[int], positions: list[int], keep: int, tree: TokenTree | None = None) -> torch.Tensor:
         alone = not self.slots and not tree

@@ -14,8 +14,8 @@ class Probe(Protocol):
     """Asks the model about a request before it is answered. Its passes are counted as computed tokens."""
 
     def attention(self, plan: RequestPlan) -> Mapping[int, float]:
-        """One pass over the plan's computed tokens: the attention that its fresh tokens (all computed ones where none
-        is fresh) pay to each reused token, by position, summed over layers, heads and tokens."""
+        """One pass over the plan's computed tokens: the share of the attention of its fresh tokens (all computed ones
+        where none is fresh) that falls on each reused token, by position, over all layers and heads."""
 
 
 class RepairPolicy(Protocol):

@@ -24,6 +24,6 @@ class AttentionProbe:
         asking = [run.kind == "fresh" for run in computed for _ in run.ids]
         rows = [row for row, fresh in enumerate(asking) if fresh or not any(asking)]
         self.computed_tokens += len(asking)
-        mass = state.attention_mass(rows).tolist()
+        shares = state.attention_shares(rows).tolist()
         positions = [p for run in plan.runs if run.kind == "reused" for p in range(run.start, run.end)]
-        return dict(zip(positions, mass, strict=True))
+        return dict(zip(positions, shares, strict=True))
