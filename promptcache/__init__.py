@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from promptcache.config import StoreConfig
 from promptcache.pml import Prompt, Schema
 from promptcache.pml.python import MaxTokens, assistant, schema, system, user
 
 if TYPE_CHECKING:
     from promptcache.engine import PromptCache
 
-__all__ = ["MaxTokens", "Prompt", "PromptCache", "Schema", "assistant", "schema", "system", "user"]
+__all__ = ["MaxTokens", "Prompt", "PromptCache", "Schema", "StoreConfig", "assistant", "schema", "system", "user"]
 
 
 def __getattr__(name: str) -> Any:

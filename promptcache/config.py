@@ -1,8 +1,9 @@
-"""Where things are kept on this machine."""
+"""Where things are kept on this machine, and how much of them."""
 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
@@ -15,3 +16,30 @@ def cache_home() -> Path:
     """
     named = os.environ.get("PROMPTCACHE_HOME", "").strip()
     return Path(named).expanduser().absolute() if named else platformdirs.user_cache_path("promptcache")
+
+
+def store_home() -> Path | None:
+    """The folder of stored states where none is named: `PROMPTCACHE_STORE`, else `store` in `cache_home()`. None for
+    `PROMPTCACHE_STORE=off`: nothing is kept on disk."""
+    named = os.environ.get("PROMPTCACHE_STORE", "").strip()
+    if named.lower() == "off":
+        return None
+    return Path(named).expanduser().absolute() if named else cache_home() / "store"
+
+
+@dataclass(frozen=True)
+class StoreConfig:
+    """Where stored states rest, and how many of them.
+
+    Sizes are bytes, or texts such as "4GiB" and "500MB". `host_bytes` bounds what is held in main memory,
+    `device_bytes` what is held beside a model that is not on the CPU, `disk_bytes` the files in the folder `path` (not
+    given: `store_home()`). `disk_bytes=0` keeps nothing on disk. States that nobody used for `ttl` seconds are
+    forgotten; None keeps them until room is needed. `codec` is the form on disk: none, bf16 or int8.
+    """
+
+    host_bytes: int | str = "4GiB"
+    device_bytes: int | str = "2GiB"
+    path: str | Path | None = None
+    disk_bytes: int | str = "50GiB"
+    ttl: float | None = None
+    codec: str = "none"

@@ -9,6 +9,7 @@ from typing import Any, Unpack
 
 import torch
 
+from promptcache.config import StoreConfig
 from promptcache.errors import PromptError, RequestError, UnsupportedModelError
 from promptcache.layout.borders import border_notes, prompt_border_notes
 from promptcache.layout.encoding import encoding as find_encoding
@@ -17,6 +18,7 @@ from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plan import RequestPlan
 from promptcache.layout.policy import LayoutPolicy, policy
 from promptcache.models.adapter import ModelAdapter
+from promptcache.models.fingerprint import with_files
 from promptcache.models.loading import load_model
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.pml import Note, Prompt, bind
@@ -37,7 +39,7 @@ from promptcache.runtime.session import Session
 from promptcache.runtime.timing import Stopwatch
 from promptcache.runtime.verification import Verification
 from promptcache.runtime.verify import verify
-from promptcache.store.host import HostStore
+from promptcache.store.opening import as_config, open_store
 
 logger = logging.getLogger(__name__)
 
@@ -62,15 +64,19 @@ class PromptCache:
         attention: str | None = None,
         repair: str = "none",
         chat_bytes: int = 1 << 30,
+        store: StoreConfig | str | Path | None = None,
+        model_files: Path | None = None,
     ) -> None:
         """`model` and `tokenizer` are transformers objects. `attention` is `segments` (stored states are attended where
         they lie; the default where the model allows it) or `assembled` (they are copied together for each request).
         `repair` says which stored tokens a request computes again where neither the call nor the prompt says so:
         `none`, `full`, `link:8` (the first tokens behind every seam), `query:0.1` (the share that the new text attends
         to most), or several joined by `+`. Prompts that are exact without it pay nothing for it.
-        `chat_bytes` bounds what `chat` keeps.
+        `chat_bytes` bounds what `chat` keeps. `store` says where states are kept: a folder, or a StoreConfig; by
+        default also on disk, in the cache folder. `model_files` is the folder that the model was loaded from, if it
+        was: states are then bound to its files, too, so that a rewrite of any of them is noticed.
 
-        Raises UnsupportedModelError, RequestError.
+        Raises UnsupportedModelError, RequestError, StoreError.
         """
         find_encoding(encoding)
         self.model = model
@@ -82,11 +88,15 @@ class PromptCache:
         self._policy(layout)
         self.attention = self._choose_attention(attention)
         self._tokenizer = HFTokenizer(tokenizer)
-        self._store = HostStore()
+        config = as_config(store)
+        self.store = open_store(config, self._adapter.devices)
         self._context = KeyContext(
-            model=self._adapter.fingerprint, tokenizer=self._tokenizer.fingerprint, dtype=str(self._adapter.dtype)
+            model=with_files(self._adapter.fingerprint, model_files),
+            tokenizer=self._tokenizer.fingerprint,
+            dtype=str(self._adapter.dtype),
+            codec=config.codec,
         )
-        encoder = ModuleEncoder(self._adapter, self._store)
+        encoder = ModuleEncoder(self._adapter, self.store, self._context)
         self._schemas = LoadedSchemas(encoder)
         self._requests = Requests(self._adapter, self._tokenizer, encoder, self._context, self.attention, layout)
         self._chats = Chats(self._requests, chat_bytes)
@@ -103,8 +113,9 @@ class PromptCache:
         attention: str | None = None,
         repair: str = "none",
         chat_bytes: int = 1 << 30,
+        store: StoreConfig | str | Path | None = None,
     ) -> PromptCache:
-        """An engine on a model by name: the default one, a local folder, or a Hub id.
+        """An engine on a model by name: the default one, a local folder, or a Hub id. The rest is as in `PromptCache`.
 
         Raises ModelNotFoundError with all that was tried.
         """
@@ -117,6 +128,8 @@ class PromptCache:
             attention=attention,
             repair=repair,
             chat_bytes=chat_bytes,
+            store=store,
+            model_files=loaded.folder,
         )
 
     def lay_out(self, source: SchemaLike, *, layout: str | None = None) -> SchemaLayout:
@@ -154,20 +167,22 @@ class PromptCache:
         layout: str | None = None,
         replace: bool = False,
         encode: bool = True,
+        pin: bool = False,
         progress: Callable[[int, int], None] | None = None,
     ) -> LoadedSchema:
         """Encodes a schema, so that prompts can import its modules.
 
         `source`: a Schema, a function decorated with `schema`, a path to a file, or PML text. `replace` allows a name
         that is in use. With `encode` false each module is encoded by the first request that imports it.
-        `progress(done, total)` is called with tokens.
+        With `pin` its states stay in memory, whatever else needs room. `progress(done, total)` is called with tokens.
         Raises PMLError, LayoutError, TurnError for faults, RequestError for a name in use.
         """
         made = self.lay_out(source, layout=layout)
-        return self._schemas.load(made, replace=replace, encode=encode, progress=progress)
+        return self._schemas.load(made, replace=replace, encode=encode, pin=pin, progress=progress)
 
     def unload_schema(self, name: str) -> None:
-        """Forgets a schema and the states that no other schema shares. Requests under way go on unharmed."""
+        """Forgets a schema, and frees the memory of states that no other schema shares; on disk they stay for the next
+        time. Requests under way go on unharmed."""
         self._schemas.unload(name)
 
     @property

@@ -13,6 +13,8 @@ import pytest
 os.environ["HF_HUB_OFFLINE"] = "1"
 # Tiny models are slower with more threads than one, and much slower on a machine that has other work.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# What a test stores is gone with its engine, unless it names a folder.
+os.environ["PROMPTCACHE_STORE"] = "off"
 
 if TYPE_CHECKING:
     from promptcache.models.loading import LoadedModel

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from eval.config import EvalConfig
-from eval.engine import ENCODING, end_ids, loaded, max_positions, open_engine
+from eval.engine import ENCODING, IN_MEMORY, end_ids, loaded, max_positions, open_engine
 from eval.floor.grid import Variant
 from eval.floor.our_side import OurSide
 from eval.floor.question import LATER_TOKENS, Question
@@ -88,7 +88,9 @@ class Bench:
     def _load(self, stack: ExitStack, tokens: int, variant: Variant) -> OurSide:
         if variant.path not in self._engines:
             model, tokenizer = self.engine.model, self.engine.tokenizer
-            self._engines[variant.path] = PromptCache(model, tokenizer, encoding=ENCODING, attention=variant.path)
+            self._engines[variant.path] = PromptCache(
+                model, tokenizer, encoding=ENCODING, attention=variant.path, store=IN_MEMORY
+            )
         engine = self._engines[variant.path]
         sizes = split_evenly(tokens, variant.modules)
         parts = texts(sizes, lambda text: len(self.encode(text)), (self._seed, tokens))

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from eval.config import EvalConfig
+from eval.engine import IN_MEMORY
 from eval.plots import line_plot
 from eval.progress import work_through
 from eval.results import RunFolder
@@ -63,7 +64,9 @@ class _Bench:
     """The model, and the rows for one static instruction at a time."""
 
     def __init__(self, config: EvalConfig, tickets: list[Ticket], labels: list[str]) -> None:
-        self.engine = PromptCache.from_pretrained(config.model, dtype=config.dtype, device=config.device)
+        self.engine = PromptCache.from_pretrained(
+            config.model, dtype=config.dtype, device=config.device, store=IN_MEMORY
+        )
         self.tokenizer = self.engine.tokenizer
         self.labels = labels
         # Examples come from the end of the file and repeat where a share needs more than there are.

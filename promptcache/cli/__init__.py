@@ -1,4 +1,4 @@
-"""The command line: `promptcache run | check | layout | new | verify`.
+"""The command line: `promptcache run | check | layout | new | verify | encode | store`.
 
 Exit codes: 0; 1 for a fault in what the user wrote or asked to load; 2 for wrong usage of the command itself.
 Results go to stdout, everything else to stderr.
@@ -10,9 +10,11 @@ import typer
 
 from promptcache.cli.check import check
 from promptcache.cli.convert import convert
+from promptcache.cli.encode import encode
 from promptcache.cli.layout import layout
 from promptcache.cli.new import new
 from promptcache.cli.run import run
+from promptcache.cli.store import store
 from promptcache.cli.verify import verify
 
 __all__ = ["app"]
@@ -30,4 +32,6 @@ app.command(no_args_is_help=True)(check)
 app.command(no_args_is_help=True)(layout)
 app.command(no_args_is_help=True)(new)
 app.command(no_args_is_help=True)(verify)
+app.command(no_args_is_help=True)(encode)
+app.add_typer(store, name="store")
 app.command(hidden=True)(convert)

@@ -29,5 +29,9 @@ SchemaFiles = Annotated[
     list[Path] | None,
     typer.Option("--schema", metavar="FILE", help="A schema. May be given several times."),
 ]
+StoreFolder = Annotated[
+    Path | None,
+    typer.Option("--store", metavar="DIR", help="Folder of stored states; PROMPTCACHE_STORE, or in the cache folder."),
+]
 
 MODEL, DTYPE, LAYOUT, ENCODING = "smollm2-135m", "float32", "reserved", "isolated"

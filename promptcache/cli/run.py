@@ -25,10 +25,11 @@ from promptcache.cli.options import (
     Repair,
     SchemaFiles,
     SchemaFolders,
+    StoreFolder,
 )
 from promptcache.cli.reply import comparison, facts, speedup, statistics
 from promptcache.cli.schema_files import find_schema
-from promptcache.cli.session import encode_schema, open_engine
+from promptcache.cli.session import encode_schema, open_engine, store_config
 from promptcache.pml import Prompt, read_prompt
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def run(
     dtype: Dtype = DTYPE,
     layout: Layout = LAYOUT,
     encoding: Encoding = ENCODING,
+    store: StoreFolder = None,
     repair: Repair = None,
 ) -> None:
     """Answer a prompt. Its schema is looked for beside it, too."""
@@ -64,7 +66,8 @@ def run(
         with stdout_kept_clean():
             # Faults of the prompt are told before anything that takes time: the model, then the encoding.
             schema_file = find_schema(read_prompt(prompt), prompt, schema or [], schemas or [])
-            engine = open_engine(model, dtype=dtype, layout=layout, encoding=encoding, repair=repair)
+            config = store_config(store)
+            engine = open_engine(model, dtype=dtype, layout=layout, encoding=encoding, repair=repair, store=config)
             files = dict.fromkeys([*(schema or []), *([schema_file] if schema_file else [])])
             for path in files:
                 engine.load_schema(path, encode=False)

@@ -53,9 +53,19 @@ class ModelAdapter:
         return self.model.get_input_embeddings().weight.device  # type: ignore[return-value]
 
     @property
+    def devices(self) -> tuple[torch.device, ...]:
+        """Where each layer's states are."""
+        return tuple(self._devices)
+
+    @property
     def dtype(self) -> torch.dtype:
         """The dtype of the model's weights, and so of its keys and values."""
         return self.model.dtype
+
+    @property
+    def label(self) -> str:
+        """What the model is called, for people."""
+        return str(self.model.config._name_or_path or type(self.model).__name__)
 
     @cached_property
     def fingerprint(self) -> str:

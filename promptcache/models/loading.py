@@ -15,6 +15,7 @@ from typing import Any, Literal
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 from transformers.utils import logging as transformers_logging
+from transformers.utils.hub import cached_file
 
 from promptcache.errors import ModelError, ModelNotFoundError, RequestError
 from promptcache.models import default_model
@@ -44,11 +45,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model in eval mode and its tokenizer; `source` says where they came from (a folder or a Hub id)."""
+    """A model in eval mode and its tokenizer; `source` says where they came from (a folder or a Hub id), `folder` where
+    the files lie, if that is known."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
     source: str
+    folder: Path | None = None
 
 
 def load_model(
@@ -141,7 +144,18 @@ def _load(source: Path | str, dtype: torch.dtype | Literal["auto"], device: torc
         model = model.to(device)
     except (RuntimeError, AssertionError) as fault:
         raise RequestError(f"the model does not go to the device {str(device)!r}: {_reason(fault)}") from fault
-    return LoadedModel(model.eval(), tokenizer, str(source))
+    return LoadedModel(model.eval(), tokenizer, str(source), _folder(source))
+
+
+def _folder(source: Path | str) -> Path | None:
+    """Where a model's files lie: for a Hub id, in the Hub's own cache."""
+    if isinstance(source, Path):
+        return source
+    try:
+        found = cached_file(source, "config.json", local_files_only=True)
+    except OSError:
+        return None
+    return Path(found).parent if found else None
 
 
 def _dtype(wanted: str | torch.dtype) -> torch.dtype | Literal["auto"]:

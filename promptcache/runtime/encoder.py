@@ -3,89 +3,150 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate
 
 from promptcache.kv.arena import Arena
 from promptcache.kv.block import KVBlock
 from promptcache.layout.encoding import Segment
-from promptcache.layout.key import SegmentKey
+from promptcache.layout.key import KeyContext, SegmentKey
 from promptcache.layout.layout import SchemaLayout
 from promptcache.models.adapter import ModelAdapter
-from promptcache.store.base import Store
+from promptcache.runtime.claims import Claim, Claims, results
+from promptcache.store.base import Origin
+from promptcache.store.lease import Lease
+from promptcache.store.tiered import TieredStore
 
 logger = logging.getLogger(__name__)
 
+Progress = Callable[[int, int], None]
+
 
 class ModuleEncoder:
-    """Fills a store with the states of a schema's segments."""
+    """Fills a store with the states of schemas' segments. What several threads want at once is encoded by one of them,
+    and the others wait for it."""
 
-    def __init__(self, adapter: ModelAdapter, store: Store) -> None:
+    def __init__(self, adapter: ModelAdapter, store: TieredStore, context: KeyContext) -> None:
         self.adapter = adapter
         self.store = store
+        self.context = context
+        self._claims = Claims()
 
-    def encode(self, layout: SchemaLayout, progress: Callable[[int, int], None] | None = None) -> int:
+    def encode(self, layout: SchemaLayout, progress: Progress | None = None) -> int:
         """Encodes what the store lacks. Returns the number of tokens run through the model.
 
-        `progress(done, total)` is called with tokens as passes end.
+        `progress(done, total)` is called with tokens as passes end. A pass that fails leaves nothing; arenas that were
+        stored before it stay, so that a long schema goes on where it was.
         """
-        unique = _by_key(layout.stored)
-        missing = self._passes(segment for segment in unique.values() if self.store.get(segment.key) is None)
-        return self._fill(layout, missing, progress)[1]
+        work = _Work(layout, progress)
+        wanted = {segment.key for segment in layout.stored}
+        missing = wanted - self.store.contains(wanted)
+        work.expect(work.passes(missing))
+        while missing:
+            arena = next(self._arenas(work, work.passes(missing)))
+            with Lease() as lease:
+                self._fill(work, missing & {key for number in arena for key in work.claim(number)}, lease)
+                # What the store has no room for would be missing for ever.
+                wanted -= lease.keys()
+            missing = wanted - self.store.contains(wanted)
+        return work.done
 
-    def blocks(self, layout: SchemaLayout, segments: Iterable[Segment]) -> tuple[dict[SegmentKey, KVBlock], int]:
-        """The blocks of these segments, and the number of tokens that had to be run because the store lacked some."""
-        found: dict[SegmentKey, KVBlock] = {}
-        missing: list[Segment] = []
-        for segment in segments:
-            block = self.store.get(segment.key)
-            if block is None:
-                missing.append(segment)
-            else:
-                found[segment.key] = block
-        passes = self._passes(missing)
-        if passes:
-            logger.info("schema %s: %d passes are not in the store and are encoded again", layout.name, len(passes))
-        made, computed = self._fill(layout, passes, None)
-        return {**found, **made}, computed
+    def blocks(self, layout: SchemaLayout, segments: Iterable[Segment]) -> tuple[Lease, int]:
+        """The blocks of these segments, held for a request, and the number of tokens that had to be run because the
+        store lacked some."""
+        work = _Work(layout, None)
+        wanted = list(dict.fromkeys(segment.key for segment in segments))
+        lease = self.store.lease(wanted)
+        while missing := {key for key in wanted if key not in lease}:
+            logger.info("schema %s: %d segments are not in the store and are encoded", layout.name, len(missing))
+            self._fill(work, missing, lease)
+        return lease, work.done
 
-    @staticmethod
-    def _passes(segments: Iterable[Segment]) -> list[int]:
-        return sorted({segment.encoding_pass for segment in segments})
+    def _fill(self, work: _Work, missing: set[SegmentKey], lease: Lease) -> None:
+        """Adds missing blocks to the lease: those that nobody else is encoding by running their passes, the others when
+        they are there. Those of a run that failed elsewhere are still missing afterwards."""
+        origin = self._origin(work.layout)
+        self.store.explain_misses(origin)
+        passes = {work.claim(number): number for number in work.passes(missing)}
+        with self._claims.taken(passes) as taken:
+            # Another thread may have finished them just before they became ours.
+            lease.join(self.store.lease(missing))
+            ours = sorted(passes[claim] for claim in taken.ours if not missing.isdisjoint(claim - lease.keys()))
+            made: dict[SegmentKey, KVBlock] = {}
+            for numbers in self._arenas(work, ours):
+                with self.store.put(self._run(work, numbers), origin) as stored:
+                    made.update(stored)
+                    lease.join(stored)
+            taken.done.set_result(made)
+        for others in results(taken.theirs):
+            lease.join(self.store.lease(missing - lease.keys()))
+            lease.add({key: others[key] for key in missing & others.keys() - lease.keys()})
 
-    def _fill(
-        self, layout: SchemaLayout, passes: list[int], progress: Callable[[int, int], None] | None
-    ) -> tuple[dict[SegmentKey, KVBlock], int]:
-        """Runs passes and stores their segments, which lie side by side in one arena in the schema's order.
+    def _arenas(self, work: _Work, passes: Iterable[int]) -> Iterator[list[int]]:
+        """Passes in groups that share an arena."""
+        room, numbers = 0, list[int]()
+        for number in passes:
+            size = sum(segment.length for segment in work.segments(number)) * self.adapter.bytes_per_token
+            if numbers and size > room:
+                yield numbers
+                numbers = []
+            room = (room if numbers else self.store.largest_arena) - size
+            numbers.append(number)
+        if numbers:
+            yield numbers
 
-        They are stored when all have been encoded: a pass that fails leaves nothing behind.
-        """
-        segments = _by_key(segment for segment in layout.stored if segment.encoding_pass in passes)
-        starts = accumulate((segment.length for segment in segments.values()), initial=0)
-        slots = dict(zip(segments, starts, strict=False))
-        total, done = sum(len(layout.passes[number].ids) for number in passes), 0
+    def _run(self, work: _Work, passes: Sequence[int]) -> dict[SegmentKey, KVBlock]:
+        """Runs passes. Their segments lie side by side in one arena, in the schema's order."""
+        segments = work.segments(*passes)
+        starts = accumulate((segment.length for segment in segments), initial=0)
+        slots = {segment.key: start for segment, start in zip(segments, starts, strict=False)}
         arena: Arena | None = None
         made: dict[SegmentKey, KVBlock] = {}
         for number in passes:
-            encoding_pass = layout.passes[number]
+            encoding_pass = work.layout.passes[number]
             cache = self.adapter.new_cache(len(encoding_pass.ids))
             self.adapter.forward(encoding_pass.ids, encoding_pass.positions, cache, None)
-            for segment in segments.values():
-                if segment.encoding_pass == number:
-                    block = cache.view(segment.offset, segment.offset + segment.length)
-                    arena = arena or Arena.like(block, sum(s.length for s in segments.values()))
-                    made[segment.key] = arena.put(block, slots[segment.key])
-            done += len(encoding_pass.ids)
-            if progress is not None:
-                progress(done, total)
-        for key, block in made.items():
-            self.store.put(key, block)
-        return made, done
+            for segment in work.segments(number):
+                block = cache.view(segment.offset, segment.offset + segment.length)
+                arena = arena or Arena.like(block, sum(s.length for s in segments))
+                made[segment.key] = arena.put(block, slots[segment.key])
+            work.finished(len(encoding_pass.ids))
+        return made
+
+    def _origin(self, layout: SchemaLayout) -> Origin:
+        return Origin(layout.name, self.adapter.label, layout.encoding, layout.policy, self.context)
 
 
-def _by_key(segments: Iterable[Segment]) -> dict[SegmentKey, Segment]:
-    """The first segment of each key: two modules with the same text may have the same states."""
-    found: dict[SegmentKey, Segment] = {}
-    for segment in segments:
-        found.setdefault(segment.key, segment)
-    return found
+class _Work:
+    """What a call has to encode of a schema, and how far it is."""
+
+    def __init__(self, layout: SchemaLayout, progress: Progress | None) -> None:
+        self.layout = layout
+        self.done = self._total = 0
+        self._progress = progress
+        self._segments: dict[SegmentKey, Segment] = {}
+        for segment in layout.stored:
+            # Two modules with the same text may have the same states: the first one's are taken.
+            self._segments.setdefault(segment.key, segment)
+
+    def passes(self, keys: Iterable[SegmentKey]) -> list[int]:
+        """The passes that make these segments."""
+        return sorted({self._segments[key].encoding_pass for key in keys})
+
+    def segments(self, *passes: int) -> list[Segment]:
+        """The segments that are taken from these passes, in the schema's order."""
+        return [segment for segment in self._segments.values() if segment.encoding_pass in passes]
+
+    def claim(self, number: int) -> Claim:
+        """What running a pass makes."""
+        return frozenset(segment.key for segment in self.segments(number))
+
+    def expect(self, passes: Iterable[int]) -> None:
+        """Says which passes there are to run, for the progress."""
+        self._total = sum(len(self.layout.passes[number].ids) for number in passes)
+
+    def finished(self, tokens: int) -> None:
+        """A pass of so many tokens was run."""
+        self.done += tokens
+        if self._progress is not None:
+            self._progress(self.done, self._total)

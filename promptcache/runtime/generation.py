@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 
 from promptcache.errors import RequestError
@@ -19,6 +19,7 @@ from promptcache.runtime.repair.probe import AttentionProbe
 from promptcache.runtime.state import AttentionState, Blocks, attention_state
 from promptcache.runtime.text_stream import TextStream
 from promptcache.runtime.timing import Stopwatch, Timings
+from promptcache.store.lease import Lease
 
 
 @dataclass(frozen=True)
@@ -37,10 +38,11 @@ class Planned:
 @dataclass(frozen=True)
 class Settled:
     """A request whose stored states are at hand and whose repaired tokens are chosen; `waited_tokens` are those of the
-    passes that this took, to encode and to choose."""
+    passes that this took, to encode and to choose. The lease is given back at the latest when nobody holds it, or an
+    attention state on it, any more."""
 
     plan: RequestPlan
-    blocks: Blocks
+    blocks: Lease
     waited_tokens: int
 
 
@@ -50,11 +52,10 @@ def settle(encoder: ModuleEncoder, planned: Planned) -> Settled:
         raise RequestError("the prompt has no tokens", hint="import a module or add text")
     segments = [run.segment for run in planned.plan.runs if run.kind == "reused" and run.segment is not None]
     stored = [segment for segment in segments if segment.key not in planned.kept]
-    blocks: Blocks = planned.kept
-    encoded = 0
+    blocks, encoded = Lease(), 0
     if planned.layout is not None:
-        found, encoded = encoder.blocks(planned.layout, stored)
-        blocks = {**found, **planned.kept}
+        blocks, encoded = encoder.blocks(planned.layout, stored)
+    blocks.add(planned.kept)
     passes = planned.layout.passes if planned.layout else ()
     probe = AttentionProbe(encoder.adapter, blocks)
     chosen = planned.repair.choose(planned.plan, passes, probe)
@@ -69,9 +70,44 @@ OnFinish = Callable[[RequestPlan, AttentionState, Completion], None]
 class Generation:
     """Iterating gives the reply's text as it comes; afterwards `completion` holds the result.
 
-    The work begins with the first step of the iteration. It can be abandoned at any time: nothing that it holds is
-    shared, and nothing that is shared was written to.
+    The work begins with the first step of the iteration. It can be abandoned at any time, with `close`, `with`, or by
+    dropping it: the blocks that it uses are given back, and nothing that is shared was written to.
     """
+
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
+        self._pieces = reply.run()
+
+    def __iter__(self) -> Iterator[str]:
+        return self._pieces
+
+    def finish(self) -> Completion:
+        """Runs to the end, and gives the result."""
+        for _ in self._pieces:
+            pass
+        return self.completion
+
+    @property
+    def completion(self) -> Completion:
+        """The finished reply. Raises RequestError while the iteration is not at its end."""
+        if self._reply.completion is None:
+            raise RequestError("the reply is not finished", hint="iterate over it to the end first")
+        return self._reply.completion
+
+    def close(self) -> None:
+        """Gives up what is left of it."""
+        self._pieces.close()
+
+    def __enter__(self) -> Generation:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Reply:
+    """The work behind a `Generation`. It does not know its own iteration: nothing here refers to itself, so that what
+    is dropped is gone at once."""
 
     def __init__(
         self,
@@ -92,33 +128,21 @@ class Generation:
         self._room = self._room_for(sampling.max_new_tokens)
         self._stream = TextStream(tokenizer.decode, sampling.stop)
         self._on_finish = on_finish
-        self._pieces = self._run()
         self._token_ids: list[int] = []
         self._reason: FinishReason = "length"
-        self._completion: Completion | None = None
-
-    def __iter__(self) -> Iterator[str]:
-        return self._pieces
-
-    def finish(self) -> Completion:
-        """Runs to the end, and gives the result."""
-        for _ in self._pieces:
-            pass
-        return self.completion
-
-    @property
-    def completion(self) -> Completion:
-        """The finished reply. Raises RequestError while the iteration is not at its end."""
-        if self._completion is None:
-            raise RequestError("the reply is not finished", hint="iterate over it to the end first")
-        return self._completion
+        self.completion: Completion | None = None
 
     def _room_for(self, max_new_tokens: int) -> int:
         limit, runs = self._encoder.adapter.max_positions, self._planned.plan.runs
         return max_new_tokens if limit is None or not runs else min(max_new_tokens, limit - runs[-1].end + 1)
 
-    def _run(self) -> Iterator[str]:
+    def run(self) -> Generator[str]:
+        """The pieces of the text."""
         settled = settle(self._encoder, self._planned)
+        with settled.blocks:
+            yield from self._decode(settled)
+
+    def _decode(self, settled: Settled) -> Iterator[str]:
         plan = settled.plan
         state = attention_state(self._planned.attention, self._encoder.adapter, plan, settled.blocks, self._room)
         assemble_ms = self._watch.lap()
@@ -140,7 +164,7 @@ class Generation:
             logits = state.step(token)
         decode_ms = self._watch.lap()
         timings = Timings(ttft_ms, self._plan_ms, assemble_ms, prefill_ms, decode_ms, self._watch.total())
-        self._completion = Completion(
+        self.completion = Completion(
             "".join(text),
             tuple(self._token_ids),
             self._reason,
@@ -152,7 +176,7 @@ class Generation:
             plan.layout,
         )
         if self._on_finish is not None:
-            self._on_finish(plan, state, self._completion)
+            self._on_finish(plan, state, self.completion)
         if piece:
             yield piece
 

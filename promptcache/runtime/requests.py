@@ -15,7 +15,7 @@ from promptcache.layout.tokenizer import Tokenizer
 from promptcache.models.adapter import ModelAdapter
 from promptcache.pml import Prompt, bind
 from promptcache.runtime.encoder import ModuleEncoder
-from promptcache.runtime.generation import Generation, OnFinish, Planned, Settled, settle
+from promptcache.runtime.generation import Generation, OnFinish, Planned, Reply, Settled, settle
 from promptcache.runtime.options import Sampling
 from promptcache.runtime.repair.base import RepairPolicy
 from promptcache.runtime.repair.none import NO_REPAIR
@@ -84,4 +84,4 @@ class Requests:
         on_finish: OnFinish | None = None,
     ) -> Generation:
         """The reply to a planned request."""
-        return Generation(self.encoder, self.tokenizer, planned, sampling, watch, on_finish)
+        return Generation(Reply(self.encoder, self.tokenizer, planned, sampling, watch, on_finish))

@@ -169,7 +169,7 @@ def test_decoding_behind_moved_modules_equals_a_full_cache():
 def test_stored_blocks_do_not_change_by_a_bit():
     engine = byte_engine(layout="compact")
     layout = engine.load_schema(TWO).layout
-    blocks = [engine._store.get(segment.key) for segment in layout.segments.values()]
+    blocks = [engine.store.get(segment.key) for segment in layout.segments.values()]
     before = [[t.clone() for t in (*block.keys, *block.values)] for block in blocks]
     for gathered in (0, 256):
         with pytest.MonkeyPatch.context() as patch:

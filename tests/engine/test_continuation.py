@@ -60,11 +60,11 @@ def test_only_fresh_tokens_and_the_continuation_are_computed(engine):
 
 
 def test_it_writes_nothing_to_the_store(engine):
-    before = {key: [t.clone() for t in (*b.keys, *b.values)] for key, b in engine._store._blocks.items()}
+    before = {key: [t.clone() for t in (*b.keys, *b.values)] for key, b in engine.store.held().items()}
     engine.continuation_logits(PROMPT, ANSWER * 5)
-    assert engine.plan(PROMPT).num_tokens == 7 and len(engine._store) == len(before)
+    assert engine.plan(PROMPT).num_tokens == 7 and len(engine.store) == len(before)
     for key, tensors in before.items():
-        block = engine._store._blocks[key]
+        block = engine.store.held()[key]
         assert all(torch.equal(a, b) for a, b in zip(tensors, (*block.keys, *block.values), strict=True))
 
 

@@ -44,7 +44,7 @@ def test_another_modules_text_leaves_stored_states_alone(encoding):
         return {segment.owner: blocks(engine, segment.key) for segment in engine.schemas["s"].layout.segments.values()}
 
     def blocks(engine: PromptCache, key) -> list[torch.Tensor]:
-        block = engine._store.get(key)
+        block = engine.store.get(key)
         assert block is not None
         return [tensor.clone() for tensor in (*block.keys, *block.values)]
 

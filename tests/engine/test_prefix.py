@@ -36,7 +36,7 @@ def test_every_split_of_a_text(engine):
         assert distance(prefix.logits(TEXT[at:]), logits) < 1e-4
         tokens.add(prefix.num_tokens)
         engine.unload_schema(prefix.schema.name)
-    assert len(tokens) > 10 and len(engine._store) == 0
+    assert len(tokens) > 10 and len(engine.store) == 0
 
 
 def test_every_split_of_a_message(engine):

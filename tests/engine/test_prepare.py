@@ -31,12 +31,12 @@ def run(engine, arguments, **options):
 
 @pytest.mark.parametrize("prompt", [GAPS, EXACT, PLAIN])
 def test_generate_equals_our_own(engine, prompt):
-    before = {key: [t.clone() for t in (*b.keys, *b.values)] for key, b in engine._store._blocks.items()}
+    before = {key: [t.clone() for t in (*b.keys, *b.values)] for key, b in engine.store.held().items()}
     expected = list(engine.generate(prompt, max_new_tokens=8).token_ids)
     for _ in range(2):
         assert run(engine, engine.prepare(prompt)) == [expected]
     for key, tensors in before.items():
-        block = engine._store._blocks[key]
+        block = engine.store.held()[key]
         assert all(torch.equal(a, b) for a, b in zip(tensors, (*block.keys, *block.values), strict=True))
 
 

@@ -28,7 +28,7 @@ def stored(engine: PromptCache) -> dict[str, str]:
     """A hash of each tensor's bytes, by segment."""
     hashes = {}
     for segment in engine.schemas["s"].layout.segments.values():
-        block = engine._store.get(segment.key)
+        block = engine.store.get(segment.key)
         assert block is not None
         for layer, (key, value) in enumerate(zip(block.keys, block.values, strict=True)):
             assert key.shape[-2] == value.shape[-2] == segment.length
@@ -41,7 +41,7 @@ def stored(engine: PromptCache) -> dict[str, str]:
 def test_blocks_lie_side_by_side_and_nothing_else_is_kept(engine, monkeypatch):
     monkeypatch.setattr(segmented, "GATHERED_TOKENS", 10)
     segments = sorted(engine.schemas["s"].layout.segments.values(), key=lambda segment: segment.start)
-    blocks = [engine._store.get(segment.key) for segment in segments]
+    blocks = [engine.store.get(segment.key) for segment in segments]
     assert {id(block.place[0]) for block in blocks} == {id(blocks[0].place[0])}
     assert [block.place[1] for block in blocks] == [sum(s.length for s in segments[:n]) for n in range(len(segments))]
     storage = blocks[0].keys[0].untyped_storage()
@@ -52,7 +52,7 @@ def test_blocks_lie_side_by_side_and_nothing_else_is_kept(engine, monkeypatch):
 
 
 def test_an_encoding_that_fails_leaves_nothing(engine):
-    held, passes = len(engine._store), 0
+    held, passes = len(engine.store), 0
 
     def fail(*_):
         nonlocal passes
@@ -66,7 +66,7 @@ def test_an_encoding_that_fails_leaves_nothing(engine):
             '<schema name="t">Other. <module name="a">text</module><module name="b">more</module></schema>'
         )
     hook.remove()
-    assert len(engine._store) == held and "t" not in engine.schemas
+    assert len(engine.store) == held and "t" not in engine.schemas
 
 
 def test_requests_leave_stored_bytes_alone(engine):
@@ -106,7 +106,7 @@ def test_an_abandoned_stream_leaves_them_alone(engine):
 
 
 def test_stored_states_can_be_used_outside_no_grad(engine):
-    block = next(iter(engine._store._blocks.values()))
+    block = next(iter(engine.store.held().values()))
     copy = block.keys[0].clone()
     copy += 1  # an inference tensor would refuse
     assert not block.keys[0].requires_grad
@@ -114,8 +114,8 @@ def test_stored_states_can_be_used_outside_no_grad(engine):
 
 def test_unloading_frees_what_no_other_schema_shares(engine):
     engine.load_schema(SCHEMA.replace('name="s"', 'name="twin"', 1))
-    held = len(engine._store)
+    held = len(engine.store)
     engine.unload_schema("s")
-    assert len(engine._store) == held  # the same text at the same positions is one block
+    assert len(engine.store) == held  # the same text at the same positions is one block
     engine.unload_schema("twin")
-    assert len(engine._store) == 0 and engine._store.num_bytes == 0
+    assert len(engine.store) == 0 and engine.store.num_bytes == 0

@@ -74,19 +74,19 @@ def test_remedies_are_what_they_say(engine):
         assert remedy.repaired_tokens == engine.generate(PROMPT, max_new_tokens=1, repair=name).usage.repaired_tokens
     scaffolds = [each for each in found.remedies if each.scaffold]
     assert 4 <= len(scaffolds) <= 8
-    held = len(engine._store)
+    held = len(engine.store)
     for remedy in scaffolds:
         other = byte_engine()
         other.load_schema(SCHEMA.replace("</schema>", f'<scaffold modules="{" ".join(remedy.scaffold)}"/></schema>'))
         left = float(kl(full, other.continuation_logits(PROMPT, list(b"yes"))).mean())
         assert remedy.mean_kl == pytest.approx(left, rel=1e-3, abs=1e-6)
-    assert len(engine._store) == held and engine.schemas["s"].layout.scaffolds == ()
+    assert len(engine.store) == held and engine.schemas["s"].layout.scaffolds == ()
 
 
 def test_states_made_to_verify_are_not_kept(engine):
-    before, held = engine.logits(PROMPT), len(engine._store)
+    before, held = engine.logits(PROMPT), len(engine.store)
     engine.verify(PROMPT)
-    assert len(engine._store) == held
+    assert len(engine.store) == held
     assert distance(engine.logits(PROMPT), before) == 0
 
 

@@ -106,7 +106,7 @@ def test_states_are_forgotten(model, tmp_path, monkeypatch) -> None:
 
     monkeypatch.setattr(PromptCache, "__init__", remember)
     assert _run(model, tmp_path / "run") == 0
-    assert len(engines) == 2 and all(not engine.schemas and len(engine._store) == 0 for engine in engines)
+    assert len(engines) == 2 and all(not engine.schemas and len(engine.store) == 0 for engine in engines)
 
 
 def _recompute(monkeypatch) -> str:

@@ -130,7 +130,7 @@ def test_schemas_do_not_pile_up(place, suite, tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(PromptCache, "from_pretrained", classmethod(remember))
     assert _run(place, suite, tmp_path) == 0
     (engine,) = engines
-    assert not engine.schemas and len(engine._store) == 0
+    assert not engine.schemas and len(engine.store) == 0
 
 
 def test_ttft_counts_and_times(finished: dict[str, Path]) -> None:

@@ -1,0 +1,46 @@
+"""Blocks copied to a device, side by side as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from promptcache.kv.arena import Arena
+from promptcache.kv.block import KVBlock
+from promptcache.layout.key import SegmentKey
+from promptcache.store.base import Blocks
+
+
+def in_order(blocks: Blocks) -> list[tuple[SegmentKey, KVBlock]]:
+    """Blocks in the order of their slots, as far as they have some."""
+    return sorted(blocks.items(), key=lambda pair: pair[1].place[1] if pair[1].place is not None else 0)
+
+
+def side_by_side(blocks: list[tuple[SegmentKey, KVBlock]]) -> dict[SegmentKey, KVBlock]:
+    """Copies in one arena, in this order, on the device and in the dtype of the first."""
+    made: dict[SegmentKey, KVBlock] = {}
+    if not blocks:
+        return made
+    arena, slot = Arena.like(blocks[0][1], sum(block.seq_len for _, block in blocks)), 0
+    for key, block in blocks:
+        made[key] = arena.put(block, slot)
+        slot += block.seq_len
+    return made
+
+
+def beside(blocks: Blocks, devices: Sequence[torch.device]) -> dict[SegmentKey, KVBlock]:
+    """The blocks on those devices, one a layer, or one for all: those that are there as they are, copies of the others.
+    The copies are finished when this returns."""
+    moved = {key: _on(block, devices) for key, block in blocks.items()}
+    away = {key: block for key, block in moved.items() if block is not blocks[key]}
+    order = [(key, away[key]) for key, _ in in_order(blocks) if key in away]
+    return {**moved, **side_by_side(order)}
+
+
+def _on(block: KVBlock, devices: Sequence[torch.device]) -> KVBlock:
+    places = tuple(devices) if len(devices) > 1 else tuple(devices) * block.num_layers
+    keys = tuple(states.to(device) for states, device in zip(block.keys, places, strict=True))
+    values = tuple(states.to(device) for states, device in zip(block.values, places, strict=True))
+    same = all(a is b for a, b in zip((*keys, *values), (*block.keys, *block.values), strict=True))
+    return block if same else KVBlock(keys, values)
