@@ -7,6 +7,8 @@ import torch
 _BLIND = torch.finfo(torch.float32).min / 2
 """Scores below it come from a mask: additive masks hide with the dtype's lowest value."""
 
+_KERNEL_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+
 
 def attend(
     query: torch.Tensor,
@@ -68,21 +70,19 @@ def merge(outputs: list[torch.Tensor], lses: list[torch.Tensor]) -> torch.Tensor
     [..., rows], in float32. At least one part must see something in every row."""
     if len(outputs) == 1:
         return outputs[0]
-    weights = torch.stack(lses).softmax(0)
-    merged = outputs[0].float() * weights[0][..., None]
+    weights = torch.stack(lses).softmax(0)[..., None].unbind()
+    merged = outputs[0].float() * weights[0]
     for output, weight in zip(outputs[1:], weights[1:], strict=True):
-        merged = torch.addcmul(merged, output.float(), weight[..., None])
+        merged.addcmul_(output.float(), weight)
     return merged.to(outputs[0].dtype)
 
 
 def _kernel_takes(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
-    dims = {query.shape[-1], key.shape[-1], value.shape[-1]}
     return (
-        query.device.type == "cpu"
-        and query.dtype in (torch.float32, torch.bfloat16, torch.float16)
+        query.is_cpu
+        and query.dtype in _KERNEL_DTYPES
         and query.dtype == key.dtype == value.dtype
-        and len(dims) == 1
-        and 8 <= query.shape[-1] <= 256
+        and 8 <= query.shape[-1] == key.shape[-1] == value.shape[-1] <= 256
         and query.shape[1] == key.shape[1] == value.shape[1]
     )
 

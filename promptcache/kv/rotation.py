@@ -6,6 +6,7 @@ A rotary embedding (Su et al., 2021) turns each pair of a key's dims by position
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -25,20 +26,20 @@ class Rotary:
     def turned(self, states: torch.Tensor, shifts: torch.Tensor) -> torch.Tensor:
         """States as if each stood `shift` positions later: [..., seq_len, head_dim] and [num_shifts] give
         [num_shifts, ..., seq_len, head_dim], in the dtype of `states`."""
-        return self.apply(states, *self.tables(shifts, states))
+        tables = self.tables(shifts, states)
+        return self.apply(states, *(table.view(-1, *(1,) * (states.dim() - 1), table.shape[-1]) for table in tables))
 
     def tables(self, shifts: torch.Tensor, like: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Cosines and sines for `apply`, from angles in float64: [num_shifts, 1, ..., head_dim] in float32."""
+        """Cosines and sines for `apply`, from angles in float64: [num_shifts, head_dim] in float32."""
         angles = shifts.to("cpu", torch.float64)[:, None] * self.frequencies
         angles = angles.repeat_interleave(2, -1) if self.interleaved else angles.repeat(1, 2)
         angles = torch.nn.functional.pad(angles, (0, like.shape[-1] - angles.shape[-1]))
-        shape = (len(shifts), *(1,) * (like.dim() - 1), like.shape[-1])
-        return tuple(t.reshape(shape).to(like.device, torch.float32) for t in (angles.cos(), angles.sin()))  # type: ignore[return-value]
+        return angles.cos().to(like.device, torch.float32), angles.sin().to(like.device, torch.float32)
 
     def apply(self, states: torch.Tensor, cosines: torch.Tensor, sines: torch.Tensor) -> torch.Tensor:
-        """As `turned`, with the tables at hand."""
+        """States [..., seq_len, head_dim] turned by tables that broadcast with them, in the dtype of `states`."""
         exact = states.float()
-        return torch.addcmul(exact * cosines, self._quarter(exact), sines).to(states.dtype)
+        return (exact * cosines).addcmul_(self._quarter(exact), sines).to(states.dtype)
 
     def _quarter(self, states: torch.Tensor) -> torch.Tensor:
         """Each pair turned by a right angle, zeros in the dims that are left alone."""
@@ -56,16 +57,30 @@ Rotations = tuple[Rotary | None, ...]
 """One for each layer; None where a layer's keys do not depend on positions. Layers that turn alike share an object."""
 
 
-def move(block: KVBlock, shift: int, rotations: Rotations) -> KVBlock:
-    """The block's states as used `shift` positions later: its own values, keys turned in a copy; itself for shift 0."""
-    if shift == 0:
-        return block
-    shifts = torch.tensor([shift])
-    keys = (
-        key if rotary is None else rotary.turned(key, shifts)[0]
-        for key, rotary in zip(block.keys, rotations, strict=True)
-    )
-    return KVBlock(tuple(keys), block.values)
+def gather(blocks: Sequence[tuple[KVBlock, int]], rotations: Rotations | None, target: KVBlock) -> None:
+    """Fills `target` with copies of these blocks, side by side, each as used that many positions later: values as they
+    are, keys turned. Without a shift no rotation is needed."""
+    for ours, theirs in ((target.keys, [b.keys for b, _ in blocks]), (target.values, [b.values for b, _ in blocks])):
+        for layer, each in zip(ours, zip(*theirs, strict=True), strict=True):
+            torch.cat(each, 1, out=layer)
+    shifts = torch.tensor([shift for _, shift in blocks])
+    if not shifts.any():
+        return
+    assert rotations is not None
+    lengths = torch.tensor([block.seq_len for block, _ in blocks])
+    tables: dict[Rotary, tuple[torch.Tensor, torch.Tensor]] = {}
+    for key, rotary in zip(target.keys, rotations, strict=True):
+        if rotary is not None:
+            if rotary not in tables:
+                tables[rotary] = rotary.tables(torch.repeat_interleave(shifts, lengths), key)
+            key.copy_(rotary.apply(key, *tables[rotary]))
+
+
+def moved(block: KVBlock, shift: int, rotations: Rotations) -> KVBlock:
+    """A copy of one block as used `shift` positions later."""
+    copy = block.copy()
+    gather([(block, shift)], rotations, copy)
+    return copy
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,5 +100,7 @@ class Turns:
         if rotary is None:
             return dict.fromkeys((0, *self.shifts), query)
         if rotary not in self._tables:
-            self._tables[rotary] = rotary.tables(-torch.tensor(self.shifts), query)
+            tables = rotary.tables(-torch.tensor(self.shifts), query)
+            cosines, sines = (table[:, None, None, None] for table in tables)
+            self._tables[rotary] = cosines, sines
         return {0: query, **dict(zip(self.shifts, rotary.apply(query, *self._tables[rotary]), strict=True))}

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch.nn.functional import pad
 
+from promptcache.kv.block import KVBlock
 from promptcache.kv.kernel import attend, merge
 from promptcache.kv.rotation import Turns
 
@@ -17,13 +18,17 @@ _MASKED_ROWS = 128
 """Up to so many new tokens their causal order is an additive mask, so that keys need no repeating; above, the kernel's
 causal mode saves half the work, and repeating the new keys is small beside it."""
 
+_MASKED_EARLIER = 256
+"""More earlier tokens than that are attended in a call of their own: all rows see them, and a mask over them would cost
+more than the call."""
+
 Part = tuple[torch.Tensor, torch.Tensor]
 """Attention to some keys: output [1, num_kv_heads, group * rows, value_dim], log-sum-exp without the last dim."""
 
 
 @dataclass(frozen=True)
 class SegmentView:
-    """Stored states of consecutive tokens: `keys[layer]` and `values[layer]` are [num_kv_heads, seq_len, head_dim].
+    """Stored states of consecutive tokens: `keys[layer]` and `values[layer]` are [1, num_kv_heads, seq_len, head_dim].
 
     The query rows from `first_row` on see all of it, those before see none: rows are sorted by position, and no row
     stands inside the segment. It is used `shift` positions behind its place of encoding.
@@ -33,6 +38,12 @@ class SegmentView:
     values: tuple[torch.Tensor, ...]
     first_row: int
     shift: int = 0
+
+    @classmethod
+    def of(cls, block: KVBlock, first_row: int, shift: int = 0) -> SegmentView:
+        """A block where it lies."""
+        keys, values = (tuple(layer[None] for layer in states) for states in (block.keys, block.values))
+        return cls(keys, values, first_row, shift)
 
 
 @dataclass(frozen=True)
@@ -79,8 +90,8 @@ def attend_segments(
     turned = segments.turns.queries(folded, layer) if segments.turns else {0: folded}
     for view in segments.views:
         if view.first_row < rows:
-            key, value = view.keys[layer][None], view.values[layer][None]
-            parts.append(_attend_view(turned[view.shift], key, value, rows, view.first_row, scale))
+            query = turned[view.shift]
+            parts.append(_attend_view(query, view.keys[layer], view.values[layer], rows, view.first_row, scale))
     merged = merge([output for output, _ in parts], [lse for _, lse in parts])
     return merged.reshape(batch, heads, rows, merged.shape[-1])
 
@@ -93,16 +104,17 @@ def _attend_tail(
     earlier = key.shape[2] - rows
     if rows == 1:
         return [attend(folded, key, value, scale=scale)]
+    parts = []
+    if earlier > _MASKED_EARLIER or (earlier and segments.mask is None and rows > _MASKED_ROWS):
+        parts.append(attend(folded, key[:, :, :earlier], value[:, :, :earlier], scale=scale))
+        key, value, earlier = key[:, :, earlier:], value[:, :, earlier:], 0
     if segments.mask is not None or rows <= _MASKED_ROWS:
         mask = segments.folded_mask(rows, earlier, group, folded)
-        return [attend(folded, key, value, scale=scale, mask=mask, may_blind=False)]
+        return [*parts, attend(folded, key, value, scale=scale, mask=mask, may_blind=False)]
     query = folded.reshape(folded.shape[0], -1, rows, folded.shape[-1])
-    new_key, new_value = (states[:, :, earlier:].repeat_interleave(group, dim=1) for states in (key, value))
+    new_key, new_value = (states.repeat_interleave(group, dim=1) for states in (key, value))
     output, lse = attend(query, new_key, new_value, scale=scale, causal=True)
-    parts = [(output.reshape(*folded.shape[:3], -1), lse.reshape(folded.shape[:3]))]
-    if earlier:
-        parts.append(attend(folded, key[:, :, :earlier], value[:, :, :earlier], scale=scale))
-    return parts
+    return [*parts, (output.reshape(*folded.shape[:3], -1), lse.reshape(folded.shape[:3]))]
 
 
 def _attend_view(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from transformers import Cache, DynamicCache
 from transformers.cache_utils import CacheLayerMixin
 
 from promptcache.kv.block import KVBlock
+from promptcache.kv.memory import empty
 
 
 class BufferLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
@@ -72,15 +73,25 @@ class BufferCache(Cache):
         self, shapes: list[tuple[int, int, int]], capacity: int, dtype: torch.dtype, devices: list[Any]
     ) -> None:
         """`shapes[layer]` is (num_kv_heads, key head_dim, value head_dim)."""
-        super().__init__(
-            layers=[
-                BufferLayer(
-                    torch.empty((1, heads, capacity, key_dim), dtype=dtype, device=device),
-                    torch.empty((1, heads, capacity, value_dim), dtype=dtype, device=device),
-                )
-                for (heads, key_dim, value_dim), device in zip(shapes, devices, strict=True)
-            ]
-        )
+        rooms: dict[Any, Iterator[torch.Tensor]] = {}
+        for device in set(devices):
+            here = [shape for shape, each in zip(shapes, devices, strict=True) if each == device]
+            sizes = [heads * capacity * dim for heads, *dims in here for dim in dims]
+            rooms[device] = iter(torch.split(empty(sum(sizes), dtype, device), sizes))
+        layers: list[Any] = []
+        for (heads, key_dim, value_dim), device in zip(shapes, devices, strict=True):
+            keys, values = next(rooms[device]), next(rooms[device])
+            layers.append(
+                BufferLayer(keys.view(1, heads, capacity, key_dim), values.view(1, heads, capacity, value_dim))
+            )
+        super().__init__(layers=layers)
+
+    def extend(self, num_tokens: int) -> KVBlock:
+        """Counts so many more slots as filled, for the caller to write to: views of the buffers, which have room."""
+        start = self.layers[0].length
+        for layer in self.layers:
+            layer.length += num_tokens
+        return self.view(start, start + num_tokens)
 
     def append(self, block: KVBlock) -> None:
         """Copies a block's states behind what is there."""

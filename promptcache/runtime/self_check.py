@@ -25,7 +25,7 @@ def segments_path_is_right(adapter: ModelAdapter) -> bool:
     block = stored.view(0, _STORED).copy()
     fresh, places = ids[_STORED:], positions[_STORED:]
     found = adapter.forward_segments(
-        fresh, places, adapter.new_cache(_FRESH), Segments((SegmentView(block.keys, block.values, 0),)), keep=0
+        fresh, places, adapter.new_cache(_FRESH), Segments((SegmentView.of(block, 0),)), keep=0
     )
     assembled = adapter.forward(fresh, places, stored, adapter.position_mask(places, positions), keep=0)
     bound = max(_FLOAT32_BOUND, 4 * _error(assembled, expected))

@@ -9,7 +9,7 @@ import torch
 
 from promptcache.errors import RequestError
 from promptcache.kv.block import KVBlock
-from promptcache.kv.rotation import move
+from promptcache.kv.rotation import moved
 from promptcache.layout.key import SegmentKey
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.token_tree import TokenTree
@@ -77,7 +77,7 @@ def run_states(run: Run, blocks: Blocks) -> KVBlock:
 def used_states(run: Run, blocks: Blocks, adapter: ModelAdapter) -> KVBlock:
     """As `run_states`, with keys as the run uses them: turned in a copy where it stands elsewhere than when encoded."""
     block = run_states(run, blocks)
-    return move(block, run.shift, adapter.rotations) if run.shift else block
+    return moved(block, run.shift, adapter.rotations) if run.shift else block
 
 
 def tree_mask(tree: TokenTree, before: int, dtype: torch.dtype) -> torch.Tensor:

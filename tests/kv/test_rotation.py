@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from promptcache.kv.block import KVBlock
-from promptcache.kv.rotation import Rotary, Turns, move
+from promptcache.kv.rotation import Rotary, Turns, gather, moved
 
 SHIFTS = (1, 100, 1000, 4000)
 
@@ -45,28 +45,52 @@ def test_dims_that_do_not_rotate_stay_to_the_bit():
     assert torch.equal(found[..., 6:], keys[..., 6:]) and not torch.equal(found[..., :6], keys[..., :6])
 
 
+def room(num_tokens: int) -> KVBlock:
+    """A block to write to, whose tensors are parts of larger ones."""
+    states = [torch.full((2, num_tokens + 3, 16), torch.nan)[:, :num_tokens] for _ in range(6)]
+    return KVBlock(tuple(states[:3]), tuple(states[3:]))
+
+
 def block() -> KVBlock:
     return KVBlock(tuple(torch.randn(2, 5, 16) for _ in range(3)), tuple(torch.randn(2, 5, 16) for _ in range(3)))
 
 
-def test_a_moved_block_shares_its_values_and_the_stored_one_stays():
+def test_a_moved_block_has_its_values_and_the_stored_one_stays():
     stored, rotary = block(), Rotary(frequencies(8))
     before = [key.clone() for key in stored.keys]
-    moved = move(stored, 7, (rotary, None, rotary))
+    there = moved(stored, 7, (rotary, None, rotary))
     assert all(map(torch.equal, stored.keys, before))
-    assert all(a is b for a, b in zip(moved.values, stored.values, strict=True))
-    assert moved.keys[1] is stored.keys[1] and not torch.equal(moved.keys[0], stored.keys[0])
-    assert move(stored, 0, (rotary, None, rotary)) is stored
+    assert all(map(torch.equal, there.values, stored.values))
+    assert torch.equal(there.keys[1], stored.keys[1]) and not torch.equal(there.keys[0], stored.keys[0])
+    assert all(map(torch.equal, moved(stored, 0, (rotary, None, rotary)).keys, stored.keys))
+
+
+def test_blocks_are_gathered_side_by_side_each_with_its_own_moved():
+    rotations, blocks = (Rotary(frequencies(8)), None, Rotary(frequencies(4), interleaved=True)), [block(), block()]
+    together = room(15)
+    gather([(blocks[0], 70), (blocks[1], 0), (blocks[0], 5)], rotations, together)
+    for start, (stored, shift) in zip((0, 5, 10), ((blocks[0], 70), (blocks[1], 0), (blocks[0], 5)), strict=True):
+        alone, part = moved(stored, shift, rotations), together.part(start, start + 5)
+        assert all(map(torch.equal, (*part.keys, *part.values), (*alone.keys, *alone.values)))
+
+
+def test_without_a_move_no_rotation_is_needed():
+    stored = block()
+    together = room(10)
+    gather([(stored, 0), (stored, 0)], None, together)
+    assert torch.equal(together.values[1][:, :5], stored.values[1]) and torch.equal(
+        together.keys[2][:, 5:], stored.keys[2]
+    )
 
 
 def test_there_and_back_and_in_steps_is_the_same_place():
     rotations = (Rotary(frequencies(8)),) * 3
     stored = block()
-    away = move(move(stored, 7, rotations), -3, rotations)
-    there = move(stored, 4, rotations)
+    away = moved(moved(stored, 7, rotations), -3, rotations)
+    there = moved(stored, 4, rotations)
     for _ in range(50):
-        stored = move(move(stored, 11, rotations), -11, rotations)
-    for found, expected in ((away, there), (move(stored, 4, rotations), there)):
+        stored = moved(moved(stored, 11, rotations), -11, rotations)
+    for found, expected in ((away, there), (moved(stored, 4, rotations), there)):
         assert all((a - b).abs().max() <= 1e-4 for a, b in zip(found.keys, expected.keys, strict=True))
 
 
