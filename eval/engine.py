@@ -50,6 +50,8 @@ def loaded(engine: PromptCache, schema: Schema, layout: str | None = None) -> It
 
     Raises MeasurementError when its tokens were not all run.
     """
+    # The first use of a layout may check the model with passes of its own, which are no part of encoding.
+    engine.lay_out(schema, layout=layout)
     with TokenHook(engine.model) as hook:
         made = engine.load_schema(schema, layout=layout)
     try:

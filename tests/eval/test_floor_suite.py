@@ -9,13 +9,16 @@ from typing import Any
 import pytest
 
 from eval.__main__ import main
+from eval.config import EvalConfig
 from eval.floor import stock_sides
+from eval.floor.bench import Bench
+from eval.floor.grid import Variant
 from eval.stock_model import StockModel
 from promptcache import PromptCache
 from promptcache.layout import policy as policies
 from tests.eval.tiny_run import save_model
 
-OPTIONS = "{contexts: [40, 96], fresh: [1, 6], modules: [1, 3], rounds: 2, layouts: [reserved, unheard]}"
+OPTIONS = "{contexts: [40, 96], fresh: [1, 6], modules: [1, 3], rounds: 2, layouts: [reserved, compact, unheard]}"
 PARTS = ["40/6", "96/1", "96/6"]
 
 
@@ -62,8 +65,9 @@ def test_every_setting_is_measured_and_counted(finished: Path) -> None:
             assert (None in ours["later_ms"]) == (not row["later"])
             if ours["exact"]:
                 assert ours["first_tokens"] == firsts
-    ways = [(ours["modules"], ours["path"]) for ours in rows["96/6"]["ours"]]
-    assert ways == [(1, "segments"), (3, "segments"), (1, "assembled")]
+    ways = [f"{ours['modules']} {ours['layout']} {ours['path']}" for ours in rows["96/6"]["ours"]]
+    held = [f"{modules} {layout} segments" for layout in ("reserved", "compact") for modules in (1, 3)]
+    assert ways == [*held, "1 reserved assembled"]
 
 
 def test_what_is_not_there_is_told(finished: Path) -> None:
@@ -156,20 +160,16 @@ def test_a_variant_that_is_refused_leaves_the_others(model, tmp_path, monkeypatc
     monkeypatch.setattr("eval.suites.floor.policy", lambda name: known("reserved"))
     assert _run(model, tmp_path / "run") == 0
     row = _rows(tmp_path / "run")["96/6"]
-    assert [ours["layout"] for ours in row["ours"]] == ["reserved"] * 3
+    assert [ours["layout"] for ours in row["ours"]] == ["reserved", "reserved", "compact", "compact", "reserved"]
     assert set(row["skipped"]) == {"1-unheard-default", "3-unheard-default"}
     assert "unknown layout 'unheard'" in row["skipped"]["1-unheard-default"]
 
 
 def test_any_order_is_a_shuffled_one(model) -> None:
-    from eval.config import EvalConfig
-    from eval.floor.bench import Bench
-    from eval.floor.grid import Variant
-
     bench = Bench(EvalConfig("floor", model=model))
-    with bench.hold(80, [Variant(8, "reserved")]) as held:
-        (ours,) = held.ours
-        assert ours._imports == [f"part{number}" for number in range(8)]
-        schema = ours._schema
-        shuffled = type(ours)(bench.engine, Variant(8, "compact"), schema)
-        assert sorted(shuffled._imports) == ours._imports != shuffled._imports
+    with bench.hold(80, [Variant(8, "reserved"), Variant(8, "compact")]) as held:
+        in_order, shuffled = held.ours
+        assert in_order._imports == [f"part{number}" for number in range(8)]
+        assert sorted(shuffled._imports) == in_order._imports != shuffled._imports
+        first, second = (side.plan("Why?").token_ids for side in held.ours)
+        assert first != second and sorted(first) == sorted(second)
