@@ -1,0 +1,57 @@
+"""Nothing that is stored is copied for a request: its peak of memory does not grow with what it reuses."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+_ROOT = Path(__file__).parents[2]
+_STATUS = Path("/proc/self/status")
+
+_SCRIPT = """
+import sys
+from promptcache import Prompt, PromptCache, Schema, StoreConfig
+from tests.tiny import byte_tokenizer, tiny_llama
+
+tokens, layout = int(sys.argv[1]), sys.argv[2]
+model = tiny_llama(
+    hidden_size=256, num_attention_heads=8, num_key_value_heads=8, num_hidden_layers=4, max_position_embeddings=16384
+)
+engine = PromptCache(model, byte_tokenizer(), layout=layout, store=StoreConfig(disk_bytes=0))
+texts = {"first": "f" * 500, "large": "word " * (tokens // 5)}
+engine.load_schema(Schema.from_modules(texts, name="s", separator=""))
+
+
+def field(name):
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith(name))
+
+
+def ask(*imports):
+    engine.generate(Prompt(schema="s", imports=list(imports), text="and then?"), max_new_tokens=4)
+
+
+ask("first")
+with open("/proc/self/clear_refs", "w") as peak:
+    peak.write("5")
+before = field("VmRSS")
+ask("first", "large")
+print(field("VmHWM") - before)
+"""
+
+
+def growth(tokens: int, layout: str) -> int:
+    """Kilobytes that one request adds to the peak of a fresh process."""
+    command = [sys.executable, "-c", _SCRIPT, str(tokens), layout]
+    return int(subprocess.run(command, cwd=_ROOT, check=True, capture_output=True, text=True).stdout.split()[-1])
+
+
+@pytest.mark.skipif(not _STATUS.exists(), reason="this system does not tell a process's peak of memory")
+@pytest.mark.parametrize("layout", ["reserved", "compact"])
+def test_a_request_needs_no_more_memory_for_seven_times_the_context(layout: str):
+    small, large = growth(1000, layout), growth(7000, layout)
+    states = 6000 * 4 * 2 * 256 * 4 // 1024
+    assert abs(large - small) < states / 10
