@@ -16,6 +16,7 @@ SUITES: dict[str, str] = {
     "ttft": "eval.suites.ttft",
     "quality": "eval.suites.quality",
     "gaps": "eval.suites.gaps",
+    "tradeoff": "eval.suites.tradeoff",
     "floor": "eval.suites.floor",
     "peers": "eval.suites.peers",
 }

@@ -9,13 +9,24 @@ from eval.longbench.split import Split
 
 @dataclass(frozen=True)
 class ReuseRow:
-    """One way to answer with reuse: how the record's context is cut into what is stored."""
+    """One way to answer with reuse: how the record's context is cut into what is stored, what a module saw when it was
+    encoded, and what is computed again."""
 
     name: str
     split: Split
+    encoding: str = "isolated"
+    repair: str = "none"
 
 
-ROWS = (ReuseRow("whole", "whole"), ReuseRow("modular", "modular"))
+REPAIRS = ("link:8", "query:0.15")
+"""The repair policies that `quality` and `ttft` show beside none; `tradeoff` compares more."""
+
+ROWS = (
+    ReuseRow("whole", "whole"),
+    ReuseRow("modular", "modular"),
+    ReuseRow("anchored", "modular", encoding="anchored"),
+    *(ReuseRow(repair, "modular", repair=repair) for repair in REPAIRS),
+)
 """A further way is a further row; records are then computed anew for all rows, into another results folder."""
 
 FULL = "full"

@@ -8,11 +8,12 @@ from torch import Tensor
 
 from eval.config import EvalConfig
 from eval.engine import end_ids, open_engine
-from eval.hook import TokenHook
+from eval.hook import MeasurementError, TokenHook
 from eval.longbench.tasks import Task
 from eval.stock_model import FullPrefill, StockModel
 from promptcache import Prompt, PromptCache
 from promptcache.layout.plan import RequestPlan
+from promptcache.runtime.completion import Completion
 
 
 class Sides:
@@ -22,6 +23,7 @@ class Sides:
     def __init__(self, engine: PromptCache) -> None:
         self.engine = engine
         self._stock = StockModel(engine.model, end_ids(engine))
+        self._others: dict[tuple[str, str], Sides] = {}
 
     @classmethod
     def open(cls, config: EvalConfig) -> Sides:
@@ -39,11 +41,12 @@ class Sides:
         """What the full prefill predicts along an answer: float32 [len(answer), vocab_size]."""
         return self._stock.continuation_logits(prefill, answer)
 
-    def reuse_logits(self, prompt: Prompt, plan: RequestPlan, answer: Sequence[int]) -> Tensor:
-        """What reuse predicts along an answer: float32 [len(answer), vocab_size]."""
+    def reuse_logits(self, prompt: Prompt, computed: int, answer: Sequence[int], repair: str = "none") -> Tensor:
+        """What reuse predicts along an answer: float32 [len(answer), vocab_size]. `computed` are the tokens that the
+        prompt itself takes."""
         with TokenHook(self.engine.model) as hook:
-            logits = self.engine.continuation_logits(prompt, answer)
-            hook.expect("reuse along the answer", [_computed(plan) + len(answer) - 1])
+            logits = self.engine.continuation_logits(prompt, answer, repair=repair)
+            hook.expect_total("reuse along the answer", computed + len(answer) - 1)
         return logits
 
     def full_text(self, prefill: FullPrefill, task: Task) -> str:
@@ -52,13 +55,31 @@ class Sides:
         text: str = self.engine.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text[: min((at for stop in task.stop if (at := text.find(stop)) >= 0), default=len(text))]
 
-    def reuse_text(self, prompt: Prompt, plan: RequestPlan, task: Task) -> str:
-        """The answer with reuse."""
+    def reuse_reply(
+        self, prompt: Prompt, plan: RequestPlan, max_new_tokens: int, stop: Sequence[str] = (), repair: str = "none"
+    ) -> Completion:
+        """The answer with reuse; `plan` is that without repair."""
         with TokenHook(self.engine.model) as hook:
-            done = self.engine.generate(prompt, max_new_tokens=task.max_new_tokens, stop=task.stop)
-            hook.expect("reuse", [_computed(plan)] + [1] * (done.usage.completion_tokens - 1))
-        return done.text
+            done = self.engine.generate(prompt, max_new_tokens=max_new_tokens, stop=stop, repair=repair)
+            hook.expect_total("reuse", done.usage.computed_tokens + done.usage.completion_tokens - 1)
+        least = computed_tokens(plan)
+        if done.usage.fresh_tokens != plan.count("fresh") or (repair == "none" and done.usage.computed_tokens != least):
+            raise MeasurementError(
+                f"reuse: {least} tokens had to be computed, and {done.usage.computed_tokens} were",
+                hint="it reused something else than its plan says",
+            )
+        return done
+
+    def with_encoding(self, encoding: str, layout: str = "reserved") -> Sides:
+        """The same model in an engine of that encoding and layout."""
+        if (encoding, layout) == (self.engine.encoding, self.engine.layout):
+            return self
+        if (encoding, layout) not in self._others:
+            engine = PromptCache(self.engine.model, self.engine.tokenizer, encoding=encoding, layout=layout)
+            self._others[encoding, layout] = Sides(engine)
+        return self._others[encoding, layout]
 
 
-def _computed(plan: RequestPlan) -> int:
+def computed_tokens(plan: RequestPlan) -> int:
+    """What a prompt takes whose plan repairs nothing."""
     return plan.num_tokens - plan.count("reused")

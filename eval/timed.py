@@ -48,9 +48,10 @@ class StockSide:
 class OurSide:
     """A record's prompt with reuse."""
 
-    def __init__(self, engine: PromptCache, case: Case, schema: LoadedSchema) -> None:
-        self._engine, self._prompt, self._schema = engine, case.prompt, schema
-        self.plan = engine.plan(case.prompt)
+    def __init__(self, engine: PromptCache, case: Case, schema: LoadedSchema, repair: str = "none") -> None:
+        self._engine, self._prompt, self._schema, self._repair = engine, case.prompt, schema, repair
+        self.plan = engine.plan(case.prompt, repair="none")
+        self.computed = self.plan.num_tokens - self.plan.count("reused")
         self.reply_tokens = 1
         self._times: dict[str, list[float]] = {}
         self.forget()
@@ -60,12 +61,15 @@ class OurSide:
         self._times = {name: [] for name in ("ttft_ms", "plan_ms", "assemble_ms", "prefill_ms", "later_ms")}
 
     def take(self) -> None:
-        """One timed run. Raises MeasurementError when it computed more or less than the fresh tokens."""
-        computed = self.plan.num_tokens - self.plan.count("reused")
+        """One timed run. Raises MeasurementError when it computed more or less than it should or says."""
         with TokenHook(self._engine.model) as hook:
-            done = self._engine.generate(self._prompt, max_new_tokens=1 + _LATER_TOKENS)
+            done = self._engine.generate(self._prompt, max_new_tokens=1 + _LATER_TOKENS, repair=self._repair)
             later = done.usage.completion_tokens - 1
-            hook.expect("reuse", [computed] + [1] * later)
+            if self._repair == "none":
+                hook.expect("reuse", [self.computed] + [1] * later)
+            else:
+                hook.expect_total("reuse", done.usage.computed_tokens + later)
+        self.computed = done.usage.computed_tokens
         self.reply_tokens = done.usage.completion_tokens
         for name in ("ttft_ms", "plan_ms", "assemble_ms", "prefill_ms"):
             self._times[name].append(getattr(done.timings, name))
@@ -77,6 +81,7 @@ class OurSide:
         return {
             "tokens": self.plan.num_tokens,
             "fresh": self.plan.num_tokens - self.plan.count("reused"),
+            "computed": self.computed,
             "modules": len({run.segment.owner for run in self.plan.runs if run.segment and run.segment.owner}),
             "exact": self.plan.exact,
             "encode_ms": self._schema.encode_ms,

@@ -40,7 +40,7 @@ def fit(engine: PromptCache, sample: Sample, mode: str) -> PromptParts:
         encode,
         decode,
         mode=cast(Mode, mode),
-        overhead=_overhead(engine, sample.task),
+        overhead=overhead(engine, sample.task),
         measure=lambda parts: most_tokens(sample.task, parts, encode),
     )
 
@@ -61,7 +61,7 @@ def gold_answer_ids(tokenizer: Any, task: Task, record: Record, prompt_end: str)
     return encode_text(tokenizer, space + answer)[:ANSWER_TOKENS]
 
 
-def _overhead(engine: PromptCache, task: Task) -> int:
+def overhead(engine: PromptCache, task: Task) -> int:
     """Tokens that stand in every prompt of such a task: the template's markers, a BOS."""
     prompt = Prompt(messages=[{"role": "user", "content": "x"}]) if task.chat else Prompt(text="x")
     return engine.plan(prompt).num_tokens - len(encode_text(engine.tokenizer, "x"))

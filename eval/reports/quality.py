@@ -44,7 +44,8 @@ def _introduction() -> Iterator[str]:
     yield (
         f"Rows. `{FULL}`: the stock model over the whole prompt. `whole`: instruction and context stored as one text."
         " `modular`: every passage, paragraph, example, file or window stored apart, encoding `isolated`, nothing"
-        f" computed again. `{NO_CONTEXT}`: the stock model with the context left out. Modules are tokenized apart, so"
+        " computed again; `anchored`: the same, encoded behind the instruction; `link:8`, `query:0.15`: `modular` with"
+        f" that repair. `{NO_CONTEXT}`: the stock model with the context left out. Modules are tokenized apart, so"
         " ids can differ at their borders: each row is held against a full prefill of its own ids"
         f" (`{NO_CONTEXT}` against that of the whole prompt). A hook on the model proved that the full prefill"
         " computed every token and reuse only the fresh ones. Decoding is greedy.\n"

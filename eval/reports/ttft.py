@@ -12,6 +12,7 @@ from eval.plots import bar_plot, line_plot
 from eval.reports.by_dataset import Row, by_dataset, paper_and_others
 from eval.reports.run_facts import run_facts
 from eval.results import RunFolder
+from eval.rows import REPAIRS
 from eval.table import markdown_table
 
 _OURS = ("whole", "modular")
@@ -57,6 +58,8 @@ def _group(rows: Sequence[Row]) -> Iterable[str]:
         if chosen:
             yield f"### {title}: time to first token, ms\n"
             yield _main_table(chosen)
+            yield f"### {title}: `modular` with repair\n"
+            yield _repair_table(chosen)
             yield f"### {title}: where the time goes, ms\n"
             yield _parts_table(chosen)
             yield f"### {title}: encoding once, and each later token\n"
@@ -74,6 +77,20 @@ def _main_table(rows: Sequence[Row]) -> str:
     headers = ("dataset", "n", "tokens, whole", "modular", "fresh", "modules")
     ratios = ("stock / whole", "stock / modular")
     return markdown_table([*headers, "stock", "whole", "modular", *ratios], _by_dataset(rows, line), digits=1)
+
+
+def _repair_table(rows: Sequence[Row]) -> str:
+    def line(name: str, group: Sequence[Row]) -> list[object]:
+        none = _ttft(group, "modular")
+        cells: list[object] = [name, none]
+        for repair in REPAIRS:
+            extra = [row["sides"][repair]["computed"] - row["sides"]["modular"]["computed"] for row in group]
+            time = _ttft(group, repair)
+            cells += [round(mean(extra)), time, time / none, _ttft(group, "stock") / time]
+        return cells
+
+    headers = [f"{repair}: {what}" for repair in REPAIRS for what in ("tokens again", "ms", "/ none", "stock /")]
+    return markdown_table(["dataset", "none, ms", *headers], _by_dataset(rows, line), digits=1)
 
 
 def _parts_table(rows: Sequence[Row]) -> str:

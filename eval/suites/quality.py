@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from itertools import groupby
 from typing import Any
 
 from torch import Tensor, tensor
@@ -12,7 +13,7 @@ from torch import Tensor, tensor
 from eval.config import EvalConfig
 from eval.engine import loaded
 from eval.fidelity import compare
-from eval.longbench.case import build_case
+from eval.longbench.case import Case, build_case
 from eval.longbench.fit import fit, gold_answer_ids
 from eval.longbench.parts import PromptParts
 from eval.longbench.sample import Sample, choose_samples
@@ -22,7 +23,7 @@ from eval.options import check_options
 from eval.progress import work_through
 from eval.reports.quality import write_report
 from eval.results import RunFolder
-from eval.rows import FULL, NO_CONTEXT, ROWS
+from eval.rows import FULL, NO_CONTEXT, ROWS, ReuseRow
 from eval.sides import Sides
 from promptcache.errors import RequestError
 
@@ -80,16 +81,26 @@ class _Record:
         case = build_case(self._sample.task, self._parts, split, f"{self._sample.record.index}-{split}")
         with loaded(sides.engine, case.schema):
             plan = sides.engine.plan(case.prompt)
-            prefill = sides.full_prefill(plan)
-            full = sides.full_logits(prefill, answer) if answer else None
-            if split == "whole":
-                self._add(FULL, sides.full_text(prefill, self._sample.task), plan.num_tokens, full, full)
-            del prefill  # its states are as large as the schema's
-            for row in (row for row in ROWS if row.split == split):
-                logits = sides.reuse_logits(case.prompt, plan, answer) if answer else None
-                text = sides.reuse_text(case.prompt, plan, self._sample.task)
-                self._add(row.name, text, plan.num_tokens, full, logits, exact=plan.exact)
+        prefill = sides.full_prefill(plan)
+        full = sides.full_logits(prefill, answer) if answer else None
+        if split == "whole":
+            self._add(FULL, sides.full_text(prefill, self._sample.task), plan.num_tokens, full, full)
+        del prefill  # its states are as large as the schema's
+        for encoding, rows in groupby((row for row in ROWS if row.split == split), key=lambda row: row.encoding):
+            self._reuse(sides.with_encoding(encoding), case, list(rows), full)
         return full
+
+    def _reuse(self, sides: Sides, case: Case, rows: Sequence[ReuseRow], full: Tensor | None) -> None:
+        """Rows that share stored states, held against a full prefill of the same ids at the same positions."""
+        task, answer = self._sample.task, self._answer
+        with loaded(sides.engine, case.schema):
+            plan = sides.engine.plan(case.prompt, repair="none")
+            for row in rows:
+                done = sides.reuse_reply(case.prompt, plan, task.max_new_tokens, task.stop, row.repair)
+                usage = done.usage
+                logits = sides.reuse_logits(case.prompt, usage.computed_tokens, answer, row.repair) if answer else None
+                more = {"exact": done.exact, "repaired": usage.repaired_tokens, "computed": usage.computed_tokens}
+                self._add(row.name, done.text, usage.prompt_tokens, full, logits, **more)
 
     def _without_context(self, full: Tensor | None) -> None:
         parts = PromptParts(self._parts.before, "", self._parts.after)

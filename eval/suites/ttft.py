@@ -17,6 +17,7 @@ from eval.options import check_options
 from eval.progress import work_through
 from eval.reports.ttft import write_report
 from eval.results import RunFolder
+from eval.rows import REPAIRS
 from eval.stock_model import StockModel
 from eval.timed import OurSide, StockSide
 
@@ -73,7 +74,10 @@ class _Bench:
             sides: dict[str, OurSide] = {}
             for split in _SPLITS:
                 case = build_case(sample.task, parts, split, f"{sample.record.index}-{split}")
-                sides[split] = OurSide(self.engine, case, stack.enter_context(loaded(self.engine, case.schema)))
+                schema = stack.enter_context(loaded(self.engine, case.schema))
+                sides[split] = OurSide(self.engine, case, schema)
+                if split == "modular":
+                    sides |= {repair: OurSide(self.engine, case, schema, repair) for repair in REPAIRS}
             stock = StockSide(self.stock, self.engine, sides["whole"])
             stock.warm_up()
             turns: list[Callable[[], None]] = [stock.take, *(side.take for side in sides.values())]

@@ -162,7 +162,7 @@ def test_whole_is_the_full_prefill_and_modular_is_not(finished: dict[str, Path])
 def test_a_folder_from_before_a_row_was_added_is_refused(finished, place, monkeypatch, capsys) -> None:
     monkeypatch.setattr("eval.suites.quality.ROWS", (*ROWS, ReuseRow("another", "modular")))
     assert _run(place, "quality", finished["quality"]) == 1
-    assert "other rows than another, full" in capsys.readouterr().err
+    assert "other rows than anchored, another, full" in capsys.readouterr().err
 
 
 def test_gaps_are_sorted_and_held_against_none(finished: dict[str, Path]) -> None:
