@@ -18,6 +18,7 @@ from promptcache.models import attention
 from promptcache.models.attention import Watch, active, watched
 from promptcache.models.cache import BufferCache, dynamic_cache
 from promptcache.models.fingerprint import model_fingerprint
+from promptcache.models.prepacked import prepacked
 from promptcache.models.rotary import find_rotations
 from promptcache.models.support import refuse_unsupported
 
@@ -28,14 +29,17 @@ class ModelAdapter:
     It never changes the model. Raises UnsupportedModelError for models whose states cannot be cut into modules.
     """
 
-    def __init__(self, model: PreTrainedModel) -> None:
-        self.model = model
+    def __init__(self, model: PreTrainedModel, *, prepack: bool = False) -> None:
+        """`prepack`: see `prepacked`."""
+        self.model = self._owners = model
         config = model.config.get_text_config()
         refuse_unsupported(model)
         self.num_layers = int(config.num_hidden_layers)
         self.max_positions: int | None = getattr(config, "max_position_embeddings", None)
         self.vocab_size = int(config.vocab_size)
         self.attends_segments = self._install_attention()
+        if prepack:
+            self.model = prepacked(model)
         self._shapes, self._devices = self._probe()
 
     def _install_attention(self) -> bool:
@@ -70,7 +74,7 @@ class ModelAdapter:
     @cached_property
     def fingerprint(self) -> str:
         """Identity of weights and configuration."""
-        return model_fingerprint(self.model)
+        return model_fingerprint(self._owners)
 
     def _probe(self) -> tuple[list[tuple[int, int, int]], list[torch.device]]:
         """(num_kv_heads, key dim, value dim) and device of each layer's states, as one token's pass produces them."""
