@@ -34,12 +34,16 @@ def root_of(path: Path) -> tuple[str, str | None]:
 def find_schema(prompt: Prompt, beside: Path, files: Iterable[Path], folders: Iterable[Path]) -> Path | None:
     """The file of the schema that `prompt` names; None for a prompt that names none.
 
-    Looked at in this order: `files`, then `*.xml` in each of `folders`, then `*.xml` beside the prompt's file. Raises
-    PromptError where none declares that name, or two files of one place do.
+    Looked at in this order: `files`, then `*.xml` in each of `folders`, then beside the prompt's file, then, where that
+    lies in a folder `NAME.prompts`, beside the folder. Raises PromptError where none declares that name, or two files
+    of one place do.
     """
     if prompt.schema is None:
         return None
-    places: list[list[Path]] = [list(files), *(sorted(folder.glob("*.xml")) for folder in [*folders, beside.parent])]
+    nearby = [beside.parent]
+    if beside.absolute().parent.suffix == ".prompts":
+        nearby.append(beside.parent / "..")
+    places: list[list[Path]] = [list(files), *(sorted(folder.glob("*.xml")) for folder in [*folders, *nearby])]
     for place in places:
         found = [path for path in place if root_of(path) == ("schema", prompt.schema)]
         if len(found) > 1:

@@ -84,6 +84,18 @@ def test_schemas_elsewhere(more: tuple[str, str], here: Path, model_folder: str)
     assert call("run", "why.xml", "--model", model_folder, *more, "--max-new-tokens", 1).exit_code == 0
 
 
+@pytest.mark.parametrize("inside", [False, True])
+def test_the_schema_beside_a_folder_of_its_prompts(
+    inside: bool, here: Path, model_folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (here / "zoo.prompts").mkdir()
+    prompt = (here / "why.xml").rename(here / "zoo.prompts" / "why.xml").relative_to(here)
+    if inside:
+        monkeypatch.chdir(here / "zoo.prompts")
+        prompt = Path("why.xml")
+    assert call("run", prompt, "--model", model_folder, "--max-new-tokens", 1).exit_code == 0
+
+
 def test_a_schema_that_no_file_declares(here: Path, model_folder: str) -> None:
     (here / "zoo.xml").write_text('<schema name="farm">Cows.</schema>')
     result = call("run", "why.xml", "--model", model_folder)
