@@ -17,6 +17,7 @@ SUITES: dict[str, str] = {
     "quality": "eval.suites.quality",
     "gaps": "eval.suites.gaps",
     "tradeoff": "eval.suites.tradeoff",
+    "restart": "eval.suites.restart",
     "floor": "eval.suites.floor",
     "peers": "eval.suites.peers",
 }
