@@ -57,6 +57,8 @@ def test_commands(line, tmp_path, monkeypatch):
     else:
         monkeypatch.chdir(ROOT)
         arguments = [str(path) for pattern in arguments for path in (sorted(ROOT.glob(pattern)) or [pattern])]
+        if "--store" in arguments:
+            arguments[arguments.index("--store") + 1] = str(tmp_path / "states")
     done = CliRunner().invoke(app, [command, *arguments])
     assert done.exit_code == 0, done.output
 
