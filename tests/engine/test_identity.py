@@ -188,3 +188,16 @@ def test_adapters_of_one_name_are_told_apart(folder):
             setattr(model.model.layers[0].self_attn.k_proj, name, value)
         assert model_fingerprint(model) != model_fingerprint(adapted(0.1))
         assert encoded(folder, model) > 0
+
+
+def test_in_compact_only_the_changed_module_is_encoded_again(tmp_path):
+    def loaded(text: str) -> Any:
+        return PromptCache(tiny_llama(), byte_tokenizer(), layout="compact", store=tmp_path).load_schema(text)
+
+    loaded(SCHEMA)
+    changed = SCHEMA.replace("first ", "first  ").replace(' name="a"', ' name="a" xml:space="preserve"', 1)
+    again = loaded(changed)
+    assert again.encoded_tokens == sum(
+        len(again.layout.passes[number].ids)
+        for number in {s.encoding_pass for s in again.layout.stored if s.owner == "a"}
+    )

@@ -48,7 +48,7 @@ def test_blocks_lie_side_by_side_and_nothing_else_is_kept(engine, monkeypatch):
     assert storage.nbytes() == sum(block.keys[0].numel() * 4 for block in blocks)
     # Neighbours with no computed token between are attended as one.
     state = engine._requests.assemble(engine._planned('<prompt schema="s"><a/><b/>What?</prompt>', True))
-    assert [view.keys[0].shape[1] for view in state.views] == [sum(s.length for s in segments)]
+    assert [view.keys[0].shape[-2] for view in state.views] == [sum(s.length for s in segments)]
 
 
 def test_an_encoding_that_fails_leaves_nothing(engine):
