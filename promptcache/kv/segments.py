@@ -5,6 +5,8 @@ The partial attentions are merged by their log-sum-exp, as in FlashAttention's s
 
 from __future__ import annotations
 
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -21,6 +23,10 @@ causal mode saves half the work, and repeating the new keys is small beside it."
 _MASKED_EARLIER = 256
 """More earlier tokens than that are attended in a call of their own: all rows see them, and a mask over them would cost
 more than the call."""
+
+_STEP_ROWS = 128
+"""So many rows at a time attend to earlier tokens that only a part of the rows sees: a mask over a step is small, and
+what stands behind a step's last row is not looked at."""
 
 Part = tuple[torch.Tensor, torch.Tensor]
 """Attention to some keys: output [1, num_kv_heads, group * rows, value_dim], log-sum-exp without the last dim."""
@@ -50,12 +56,15 @@ class SegmentView:
 class Segments:
     """What the tokens of one forward pass see besides each other. `mask`, additive [rows, rows], says which of each
     other they see (each one itself, at least); None is causal order. `turns` knows every shift of a view but 0; None
-    where there is none. Made anew for each pass."""
+    where there is none. `first_rows` says of each earlier token of the tail from which row on it is seen, ascending;
+    empty where all rows see all of them. Made anew for each pass."""
 
     views: tuple[SegmentView, ...]
     mask: torch.Tensor | None = None
     turns: Turns | None = None
+    first_rows: Sequence[int] = ()
     _folded: dict[int, torch.Tensor] = field(default_factory=dict, compare=False, repr=False)
+    _stairs: dict[int, list[_Step]] = field(default_factory=dict, compare=False, repr=False)
 
     def folded_mask(self, rows: int, earlier: int, group: int, like: torch.Tensor) -> torch.Tensor:
         """The mask for heads of a group as rows of one head, all of which see the `earlier` tokens of the tail:
@@ -68,6 +77,36 @@ class Segments:
             mask = pad(mask.to(like.device, like.dtype), (earlier, 0))
             self._folded[group] = mask.repeat(group, 1)
         return self._folded[group]
+
+    def stairs(self, rows: int, group: int, like: torch.Tensor) -> list[_Step]:
+        """The steps in which `rows` attend to the earlier tokens, for heads of a group as rows of one head."""
+        if group not in self._stairs:
+            self._stairs[group] = list(self._steps(rows, group, like))
+        return self._stairs[group]
+
+    def _steps(self, rows: int, group: int, like: torch.Tensor) -> Iterator[_Step]:
+        firsts = torch.tensor(self.first_rows, device=like.device)
+        for start in range(0, rows, _STEP_ROWS):
+            end = min(start + _STEP_ROWS, rows)
+            seen, partly = bisect_right(self.first_rows, start), bisect_right(self.first_rows, end - 1)
+            mask = None
+            if partly > seen:
+                hidden = torch.arange(start, end, device=like.device)[:, None] < firsts[seen:partly]
+                mask = torch.zeros(hidden.shape, dtype=like.dtype, device=like.device)
+                mask = mask.masked_fill_(hidden, torch.finfo(like.dtype).min).repeat(group, 1)
+            yield _Step(start, end, seen, partly, mask)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The rows `[start, end)` see all of the first `seen` earlier tokens, and of those from there to `partly` what the
+    additive mask [group * rows, partly - seen] leaves."""
+
+    start: int
+    end: int
+    seen: int
+    partly: int
+    mask: torch.Tensor | None
 
 
 def attend_segments(
@@ -105,7 +144,11 @@ def _attend_tail(
     if rows == 1:
         return [attend(folded, key, value, scale=scale)]
     parts = []
-    if earlier > _MASKED_EARLIER or (earlier and segments.mask is None and rows > _MASKED_ROWS):
+    if earlier and segments.first_rows:
+        assert len(segments.first_rows) == earlier
+        parts += _attend_stairs(folded, key, value, segments.stairs(rows, group, folded), rows, scale)
+        key, value, earlier = key[:, :, earlier:], value[:, :, earlier:], 0
+    elif earlier > _MASKED_EARLIER or (earlier and segments.mask is None and rows > _MASKED_ROWS):
         parts.append(attend(folded, key[:, :, :earlier], value[:, :, :earlier], scale=scale))
         key, value, earlier = key[:, :, earlier:], value[:, :, earlier:], 0
     if segments.mask is not None or rows <= _MASKED_ROWS:
@@ -115,6 +158,27 @@ def _attend_tail(
     new_key, new_value = (states.repeat_interleave(group, dim=1) for states in (key, value))
     output, lse = attend(query, new_key, new_value, scale=scale, causal=True)
     return [*parts, (output.reshape(*folded.shape[:3], -1), lse.reshape(folded.shape[:3]))]
+
+
+def _attend_stairs(
+    folded: torch.Tensor, key: torch.Tensor, value: torch.Tensor, steps: list[_Step], rows: int, scale: float
+) -> list[Part]:
+    """The rows' attention to earlier tokens that only a part of them sees: two parts, one of what every row of a step
+    sees, one of what needs a mask."""
+    by_row = folded.reshape(*folded.shape[:2], -1, rows, folded.shape[-1])
+    halves: tuple[list[Part], list[Part]] = ([], [])
+    for step in steps:
+        query = by_row[:, :, :, step.start : step.end].flatten(2, 3)
+        before, inside = slice(0, step.seen), slice(step.seen, step.partly)
+        whole = attend(query, key[:, :, before], value[:, :, before], scale=scale)
+        partly = attend(query, key[:, :, inside], value[:, :, inside], scale=scale, mask=step.mask)
+        shape = (*by_row.shape[:3], step.end - step.start)
+        for half, (output, lse) in zip(halves, (whole, partly), strict=True):
+            half.append((output.reshape(*shape, -1), lse.reshape(shape)))
+    return [
+        (torch.cat([o for o, _ in half], 3).flatten(2, 3), torch.cat([lse for _, lse in half], 3).flatten(2, 3))
+        for half in halves
+    ]
 
 
 def _attend_view(

@@ -32,7 +32,7 @@ class SegmentedState:
         computed = [run for run in plan.runs if run.kind != "reused"]
         self.ids = [token for run in computed for token in run.ids]
         self.positions = [position for run in computed for position in range(run.start, run.end)]
-        gathered, self.views = _views(plan, blocks, self.positions)
+        gathered, self.views, self._first_rows = _views(plan, blocks, self.positions)
         rotations = adapter.rotations if any(run.shift for run in plan.runs if run.kind == "reused") else None
         shifts = tuple(sorted({view.shift for view in self.views if view.shift}))
         self._turns = Turns(shifts, rotations) if shifts and rotations else None
@@ -75,18 +75,20 @@ class SegmentedState:
         return self.tail.view(self._gathered, self.tail.get_seq_length()).copy()
 
     def _segments(self, mask: torch.Tensor | None = None) -> Segments:
-        return Segments(self.views, mask, self._turns)
+        return Segments(self.views, mask, self._turns, self._first_rows)
 
     def _stand_behind(self) -> None:
         """From now on every row stands behind all segments."""
         self.views = tuple(replace(view, first_row=0) for view in self.views)
+        self._first_rows = ()
 
 
 def _views(
     plan: RequestPlan, blocks: Blocks, positions: list[int]
-) -> tuple[list[tuple[KVBlock, int]], tuple[SegmentView, ...]]:
+) -> tuple[list[tuple[KVBlock, int]], tuple[SegmentView, ...], tuple[int, ...]]:
     """The reused runs: those to gather in the tail, with their shifts, and a view for each other one. Runs that lie
-    side by side and are moved alike, with no computed token between, are one."""
+    side by side and are moved alike, with no computed token between, are one. Then the first row that sees each
+    gathered token, nothing where all rows see all of them."""
     found: list[tuple[KVBlock, int, int]] = []
     for run in plan.runs:
         if run.kind != "reused":
@@ -96,10 +98,11 @@ def _views(
             found[-1] = (joined, first_row, run.shift)
         else:
             found.append((block, first_row, run.shift))
-    gathered, views = [], []
+    gathered, views, first_rows = [], [], list[int]()
     for block, first_row, shift in found:
-        if first_row == 0 and block.seq_len <= GATHERED_TOKENS:
+        if block.seq_len <= GATHERED_TOKENS:
             gathered.append((block, shift))
+            first_rows += [first_row] * block.seq_len
         else:
             views.append(SegmentView.of(block, first_row, shift))
-    return gathered, tuple(views)
+    return gathered, tuple(views), tuple(first_rows) if any(first_rows) else ()

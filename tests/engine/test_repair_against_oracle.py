@@ -6,6 +6,7 @@ import pytest
 
 from promptcache import Prompt, PromptCache
 from promptcache.errors import PromptError, RequestError
+from promptcache.kv import segments
 from promptcache.runtime import segmented
 from tests.engine.comparison import TOLERANCE, byte_engine, distance, expect
 from tests.engine.repairs import attention_of_fresh, repair_tokens
@@ -43,9 +44,11 @@ def check(engine: PromptCache, repair: str, positions: list[int]) -> None:
     expected, limit = expect(engine.model, chosen)
     plain, _ = expect(engine.model, given())
     assert distance(expected, plain) > 100 * TOLERANCE, "this case cannot tell repair from none"
-    for gathered in (0, 256):
+    # As many views; gathered, with rows in several steps; gathered, in one step.
+    for gathered, rows in ((0, 128), (256, 5), (256, 128)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(segmented, "GATHERED_TOKENS", gathered)
+            patch.setattr(segments, "_STEP_ROWS", rows)
             assert distance(engine.logits(PROMPT, repair=repair), expected) < limit
     with HookCount(engine) as hook:
         done = engine.generate(PROMPT, max_new_tokens=1, repair=repair)
@@ -252,3 +255,13 @@ def test_prepare_hands_over_repaired_states(engine):
     ids = engine.model.generate(**arguments, max_new_tokens=3, do_sample=False)
     expected = engine.generate(PROMPT, max_new_tokens=3, repair="link:2").token_ids
     assert tuple(ids[0, arguments["input_ids"].shape[1] :].tolist()) == expected
+
+
+def test_a_family_that_runs_eager_is_asked_as_well():
+    eager = PromptCache(byte_engine(attn_implementation="eager").model, byte_engine().tokenizer)
+    eager.load_schema(SCHEMA)
+    order = by_attention(eager, given(), [])
+    stored = sum(1 for t in given() if not t.ghost and t.group != FRESH)
+    expected, limit = expect(eager.model, repair_tokens(given(), order[: round(0.2 * stored)]))
+    assert eager.attention == "assembled" and not eager._adapter.attends_segments
+    assert distance(eager.logits(PROMPT, repair="query:0.2"), expected) < limit

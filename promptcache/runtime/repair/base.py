@@ -48,6 +48,7 @@ def repair_policy(name: str) -> RepairPolicy:
 
 
 def _one(whole: str, part: str) -> RepairPolicy:
+    from promptcache.runtime.repair.auto import Auto
     from promptcache.runtime.repair.full import Full
     from promptcache.runtime.repair.link import Link
     from promptcache.runtime.repair.none import NoRepair
@@ -58,6 +59,7 @@ def _one(whole: str, part: str) -> RepairPolicy:
         "full": ("full", lambda value: Full()),
         "link": ("link:8 (a number of tokens)", lambda value: Link(_tokens(value))),
         "query": ("query:0.1 (a share of the stored tokens)", lambda value: Query(_share(value))),
+        "auto": ("auto:0.3 (a share of a full prefill's time)", lambda value: Auto(_share(value))),
     }
     kind, colon, value = part.strip().partition(":")
     hint = f"known are: {', '.join(example for example, _ in known.values())}; several are joined by +"
