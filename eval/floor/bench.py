@@ -87,9 +87,14 @@ class Bench:
 
     def _load(self, stack: ExitStack, tokens: int, variant: Variant) -> OurSide:
         if variant.path not in self._engines:
-            model, tokenizer = self.engine.model, self.engine.tokenizer
+            prepack = variant.path == "prepacked"
             self._engines[variant.path] = PromptCache(
-                model, tokenizer, encoding=ENCODING, attention=variant.path, store=IN_MEMORY
+                self.engine.model,
+                self.engine.tokenizer,
+                encoding=ENCODING,
+                attention=None if prepack else variant.path,
+                prepack=prepack,
+                store=IN_MEMORY,
             )
         engine = self._engines[variant.path]
         sizes = split_evenly(tokens, variant.modules)

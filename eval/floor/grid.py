@@ -17,7 +17,8 @@ _BASE_CONTEXT, _BASE_FRESH = 2048, 32
 
 @dataclass(frozen=True)
 class Variant:
-    """One way to hold a context with reuse. `path` is the engine's attention, None for what it chooses."""
+    """One way to hold a context with reuse. `path` is the engine's attention, `prepacked` what it chooses with
+    `prepack=True`, None what it chooses without."""
 
     modules: int
     layout: str
@@ -84,7 +85,9 @@ class Grid:
         base_fresh = _BASE_FRESH if _BASE_FRESH in self.fresh else self.fresh[-1]
         single = Variant(min(self.modules), layouts[0])
         assembled = Variant(min(self.modules), layouts[0], "assembled")
-        every = (*(Variant(modules, layout) for layout in layouts for modules in self.modules), assembled)
+        prepacked = Variant(min(self.modules), layouts[0], "prepacked")
+        others = (assembled, prepacked)
+        every = (*(Variant(modules, layout) for layout in layouts for modules in self.modules), *others)
         found = []
         for context in self.contexts:
             for fresh in self.fresh:
@@ -92,7 +95,7 @@ class Grid:
                 if self.full or (at_base and context == base_context):
                     variants = every
                 elif at_base:
-                    variants = (single, assembled)
+                    variants = (single, *others)
                 elif context == base_context:
                     variants = (single,)
                 else:

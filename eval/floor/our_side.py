@@ -48,7 +48,8 @@ class OurSide:
 
     def take(self, question: Question, later: bool) -> None:
         """See `Side`."""
-        with TokenHook(self.engine.model) as hook, _PassEnd(self.engine.model) as first:
+        # A prepacked engine runs a model of its own, which shares the embedding and little else.
+        with TokenHook(self.engine.model) as hook, _PassEnd(self.engine._adapter.model) as first:
             start = time.perf_counter()
             prompt = self._prompt(question.text)
             built_ms = (time.perf_counter() - start) * 1000
@@ -71,7 +72,7 @@ class OurSide:
         return {
             "modules": self.variant.modules,
             "layout": self.variant.layout,
-            "path": self.engine.attention,
+            "path": self.variant.path or self.engine.attention,
             "context": plan.count("reused"),
             "exact": plan.exact,
             "encode_ms": self._schema.encode_ms,

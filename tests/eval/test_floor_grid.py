@@ -17,10 +17,11 @@ def test_the_default_changes_one_thing_at_a_time() -> None:
     settings = {setting.part: setting for setting in _grid().settings(["reserved", "compact"])}
     assert list(settings) == ["512/32", "2048/1", "2048/8", "2048/32", "2048/64", "6144/32"]
     one, assembled = Variant(1, "reserved"), Variant(1, "reserved", "assembled")
-    assert settings["512/32"].variants == settings["6144/32"].variants == (one, assembled)
+    prepacked = Variant(1, "reserved", "prepacked")
+    assert settings["512/32"].variants == settings["6144/32"].variants == (one, assembled, prepacked)
     assert settings["2048/8"].variants == (one,)
     every = [Variant(n, layout) for layout in ("reserved", "compact") for n in (1, 8, 64)]
-    assert settings["2048/32"].variants == (*every, assembled)
+    assert settings["2048/32"].variants == (*every, assembled, prepacked)
     assert [part for part, setting in settings.items() if setting.later] == ["512/32", "2048/32", "6144/32"]
 
 
@@ -35,8 +36,8 @@ def test_full_crosses_everything() -> None:
     settings = _grid(full=True, contexts=[100, 20], fresh=[5], modules=[30, 2, 2]).settings(["reserved"])
     assert [setting.part for setting in settings] == ["20/5", "100/5"]
     # Thirty modules cannot share twenty tokens.
-    assert [variant.modules for variant in settings[0].variants] == [2, 2]
-    assert [variant.modules for variant in settings[1].variants] == [2, 30, 2]
+    assert [variant.modules for variant in settings[0].variants] == [2, 2, 2]
+    assert [variant.modules for variant in settings[1].variants] == [2, 30, 2, 2]
 
 
 @pytest.mark.parametrize(

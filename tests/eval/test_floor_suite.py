@@ -67,7 +67,7 @@ def test_every_setting_is_measured_and_counted(finished: Path) -> None:
                 assert ours["first_tokens"] == firsts
     ways = [f"{ours['modules']} {ours['layout']} {ours['path']}" for ours in rows["96/6"]["ours"]]
     held = [f"{modules} {layout} segments" for layout in ("reserved", "compact") for modules in (1, 3)]
-    assert ways == [*held, "1 reserved assembled"]
+    assert ways == [*held, "1 reserved assembled", "1 reserved prepacked"]
 
 
 def test_what_is_not_there_is_told(finished: Path) -> None:
@@ -110,7 +110,7 @@ def test_states_are_forgotten(model, tmp_path, monkeypatch) -> None:
 
     monkeypatch.setattr(PromptCache, "__init__", remember)
     assert _run(model, tmp_path / "run") == 0
-    assert len(engines) == 2 and all(not engine.schemas and len(engine.store) == 0 for engine in engines)
+    assert len(engines) == 3 and all(not engine.schemas and len(engine.store) == 0 for engine in engines)
 
 
 def _recompute(monkeypatch) -> str:
@@ -160,7 +160,14 @@ def test_a_variant_that_is_refused_leaves_the_others(model, tmp_path, monkeypatc
     monkeypatch.setattr("eval.suites.floor.policy", lambda name: known("reserved"))
     assert _run(model, tmp_path / "run") == 0
     row = _rows(tmp_path / "run")["96/6"]
-    assert [ours["layout"] for ours in row["ours"]] == ["reserved", "reserved", "compact", "compact", "reserved"]
+    assert [ours["layout"] for ours in row["ours"]] == [
+        "reserved",
+        "reserved",
+        "compact",
+        "compact",
+        "reserved",
+        "reserved",
+    ]
     assert set(row["skipped"]) == {"1-unheard-default", "3-unheard-default"}
     assert "unknown layout 'unheard'" in row["skipped"]["1-unheard-default"]
 
