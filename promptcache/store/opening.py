@@ -27,6 +27,8 @@ def folder_of(config: StoreConfig) -> Path | None:
     """Where the files lie, None where nothing is kept on disk. Raises RequestError."""
     if parse_size(config.disk_bytes, "disk_bytes") == 0:
         return None
+    if config.path == "":
+        raise RequestError("the store's path is empty", hint="name a folder, or leave it out")
     return Path(config.path).expanduser().absolute() if config.path is not None else store_home()
 
 
