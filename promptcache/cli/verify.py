@@ -94,6 +94,6 @@ def _modules(found: Verification) -> Table:
 def _remedies(found: Verification) -> Table:
     table = Table("remedy", "KL left", "tokens repaired")
     for each in found.remedies:
-        what = f"scaffold {' '.join(each.scaffold)}" if each.scaffold else f"repair {each.repair}"
+        what = f"{each.repair}, scaffold {' '.join(each.scaffold)}" if each.scaffold else each.repair
         table.add_row(what, f"{each.mean_kl:.4f}", str(each.repaired_tokens))
     return table

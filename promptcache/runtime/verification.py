@@ -7,6 +7,9 @@ from dataclasses import dataclass
 CLOSE = 0.02
 """Nats a token up to which nothing is recommended: repair in part would change about as much."""
 
+SEAMS = "link:16"
+"""The repair beside which scaffolds are tried."""
+
 _HELPS = 0.5  # the share of the KL that a remedy has to take away
 
 
@@ -27,8 +30,8 @@ class ModuleReport:
 
 @dataclass(frozen=True)
 class Remedy:
-    """Something that was tried. `scaffold` are the modules (paths) encoded together, empty for a repair policy alone.
-    `mean_kl` is what was left, `repaired_tokens` what it computes again in every request."""
+    """Something that was tried: a repair policy, with the modules (paths) of `scaffold` encoded together. `mean_kl` is
+    what was left, `repaired_tokens` what it computes again in every request."""
 
     repair: str
     scaffold: tuple[str, ...]
@@ -69,24 +72,33 @@ class Verification:
             return "The result is exact: it is that of a full prefill."
         if self.mean_kl <= CLOSE:
             return "The modules hardly depend on each other here: nothing to mend."
-        enough = [each for each in self.remedies if each.mean_kl <= self.mean_kl * (1 - _HELPS)]
-        scaffold = min((each for each in enough if each.scaffold), key=lambda each: each.mean_kl, default=None)
-        repair = min((e for e in enough if not e.scaffold), key=lambda each: each.repaired_tokens, default=None)
+        repairs = [each for each in self.remedies if not each.scaffold]
+        enough = [each for each in repairs if each.mean_kl <= self.mean_kl * (1 - _HELPS)]
+        repair = min(enough, key=lambda each: each.repaired_tokens, default=None)
         found = []
-        if scaffold is not None:
+        if leaning := self._leaning():
+            seams, scaffold = leaning
             *others, last = (f"`{path}`" for path in scaffold.scaffold)
             found.append(
                 f"{last} leans on {', '.join(others)}: put them in a scaffold, "
-                f'<scaffold modules="{" ".join(scaffold.scaffold)}"/> ({self._change(scaffold)})'
+                f'<scaffold modules="{" ".join(scaffold.scaffold)}"/> (with {SEAMS}, KL {seams.mean_kl:.3f} becomes '
+                f"{scaffold.mean_kl:.3f})"
             )
         if repair is not None:
-            found.append(f'use repair="{repair.repair}" ({self._change(repair)}, {repair.repaired_tokens} tokens)')
-        if not found:
-            return (
-                f"No remedy that was tried takes half of the KL of {self.mean_kl:.3f}: compute it all, repair='full'."
+            found.append(
+                f'use repair="{repair.repair}" (KL {self.mean_kl:.3f} becomes {repair.mean_kl:.3f}, '
+                f"{repair.repaired_tokens} tokens)"
             )
+        if not found:
+            return f"No remedy that was tried takes half of the KL of {self.mean_kl:.3f}: use repair='full'."
         text = ", or ".join(found)
         return f"{text[0].upper()}{text[1:]}."
 
-    def _change(self, remedy: Remedy) -> str:
-        return f"KL {self.mean_kl:.3f} becomes {remedy.mean_kl:.3f}"
+    def _leaning(self) -> tuple[Remedy, Remedy] | None:
+        """The repair of all seams, and the scaffold that helps most beside it; None where none helps much."""
+        seams = next((each for each in self.remedies if each.repair == SEAMS and not each.scaffold), None)
+        scaffold = min((e for e in self.remedies if e.scaffold), key=lambda each: each.mean_kl, default=None)
+        if seams is None or scaffold is None:
+            return None
+        gained = seams.mean_kl - scaffold.mean_kl
+        return (seams, scaffold) if gained >= max(seams.mean_kl * _HELPS, CLOSE / 2) else None

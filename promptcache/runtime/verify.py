@@ -22,10 +22,10 @@ from promptcache.runtime.repair.base import RepairPolicy, repair_policy
 from promptcache.runtime.repair.probe import AttentionProbe
 from promptcache.runtime.requests import Requests
 from promptcache.runtime.state import AttentionState, run_states
-from promptcache.runtime.verification import CLOSE, ModuleReport, Remedy, Verification
+from promptcache.runtime.verification import CLOSE, SEAMS, ModuleReport, Remedy, Verification
 
-_REPAIRS = ("link:16", "query:0.15")
-_SCAFFOLDS = 8  # pairs of modules that are tried; each takes a pass over both, and one over the prompt's new tokens
+_REPAIRS = (SEAMS, "query:0.15")
+_SCAFFOLDS = 8  # pairs of modules that are tried; each takes a pass over both, and one over what is computed
 
 
 def verify(
@@ -167,8 +167,11 @@ class _Verifier:
                 yield tried(planned, trial)
 
     def _together(self, paths: tuple[str, ...], layout: SchemaLayout) -> Planned | None:
-        """The request with a scaffold of these modules, whose states are made for it alone; None where it does not
-        take part."""
+        """The request with a scaffold of these modules, whose states are made for it alone, and its seams repaired;
+        None where the scaffold does not take part.
+
+        Any text before a module does it good, whatever it says: only with the seams repaired on both sides of the
+        comparison is what is left what one module tells another."""
         requests = self.requests
         schema = replace(layout.schema, scaffolds=(*layout.schema.scaffolds, Scaffold(paths)))
         limit = requests.adapter.max_positions
@@ -184,7 +187,7 @@ class _Verifier:
         cache = requests.adapter.new_cache(len(made.ids))
         requests.adapter.forward(made.ids, made.positions, cache, None)
         kept = {key: cache.view(each.offset, each.offset + each.length) for key, each in joint.items()}
-        return replace(requests.planned(plan, laid_out), kept=kept)
+        return replace(requests.planned(plan, laid_out, repair=repair_policy(SEAMS)), kept=kept)
 
 
 def _trials(modules: Sequence[ModuleReport], inexact: set[str]) -> Iterator[tuple[str, ...]]:

@@ -12,7 +12,7 @@ from tests.cli.commands import call, object_on
 def test_a_table_and_a_recommendation(here: Path, model_folder: str) -> None:
     result = call("verify", "why.xml", "--model", model_folder, "--max-new-tokens", 4)
     assert result.exit_code == 0
-    for words in ("KL, first token", "cats", "feed", "(schema)", "scaffold cats feed", "repair link:16"):
+    for words in ("KL, first token", "cats", "feed", "(schema)", "link:16, scaffold cats feed", "query:0.15"):
         assert words in result.stdout
     assert result.stdout.rstrip().endswith(".")
 

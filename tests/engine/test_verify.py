@@ -78,7 +78,7 @@ def test_remedies_are_what_they_say(engine):
     for remedy in scaffolds:
         other = byte_engine()
         other.load_schema(SCHEMA.replace("</schema>", f'<scaffold modules="{" ".join(remedy.scaffold)}"/></schema>'))
-        left = float(kl(full, other.continuation_logits(PROMPT, list(b"yes"))).mean())
+        left = float(kl(full, other.continuation_logits(PROMPT, list(b"yes"), repair="link:16")).mean())
         assert remedy.mean_kl == pytest.approx(left, rel=1e-3, abs=1e-6)
     assert len(engine.store) == held and engine.schemas["s"].layout.scaffolds == ()
 
@@ -103,7 +103,7 @@ def test_a_recommendation_names_the_modules(engine):
     # encoded together the two are exact, and nothing else is in the prompt
     engine.load_schema(
         '<schema name="two"><module name="history">what was before</module>'
-        '<module name="details">and what came then</module></schema>',
+        '<module name="details">and all the rest of it, that came then</module></schema>',
         replace=True,
     )
     found = engine.verify('<prompt schema="two"><history/><details/>?</prompt>', answer="ok")
