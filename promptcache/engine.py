@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Unpack
@@ -10,18 +9,19 @@ from typing import Any, Unpack
 import torch
 
 from promptcache.config import StoreConfig
-from promptcache.errors import PromptError, RequestError, UnsupportedModelError
+from promptcache.errors import PromptError, RequestError
 from promptcache.layout.borders import border_notes, prompt_border_notes
 from promptcache.layout.encoding import encoding as find_encoding
 from promptcache.layout.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plan import RequestPlan
-from promptcache.layout.policy import LayoutPolicy, policy
+from promptcache.layout.policy import policy
 from promptcache.models.adapter import ModelAdapter
 from promptcache.models.fingerprint import with_files
 from promptcache.models.loading import load_model
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.pml import Note, Prompt, bind
+from promptcache.runtime.allowed import Allowed
 from promptcache.runtime.chat import Chats
 from promptcache.runtime.completion import Completion
 from promptcache.runtime.continuation import continuation_logits
@@ -34,14 +34,11 @@ from promptcache.runtime.prepare import prepare
 from promptcache.runtime.repair.base import RepairPolicy, repair_policy
 from promptcache.runtime.requests import Requests
 from promptcache.runtime.schemas import LoadedSchema, LoadedSchemas
-from promptcache.runtime.self_check import segments_path_is_right
 from promptcache.runtime.session import Session
 from promptcache.runtime.timing import Stopwatch
 from promptcache.runtime.verification import Verification
 from promptcache.runtime.verify import verify
 from promptcache.store.opening import as_config, open_store
-
-logger = logging.getLogger(__name__)
 
 
 class PromptCache:
@@ -67,6 +64,7 @@ class PromptCache:
         chat_bytes: int = 1 << 30,
         store: StoreConfig | str | Path | None = None,
         model_files: Path | None = None,
+        self_check: bool = True,
     ) -> None:
         """`model` and `tokenizer` are transformers objects. `attention` is `segments` (stored states are attended where
         they lie; the default where the model allows it) or `assembled` (they are copied together for each request).
@@ -78,6 +76,8 @@ class PromptCache:
         `store` says where states are kept: a folder, or a StoreConfig; by default also on disk, in the cache folder.
         `model_files` is the folder that the model was loaded from, if it was: states are then bound to its files, too,
         so that a rewrite of any of them is noticed.
+        `self_check`: before a layout is first used, a small prompt is run with reuse and in one pass, and a model that
+        answers them differently is refused; once in a process for each model.
 
         Raises UnsupportedModelError, RequestError, StoreError.
         """
@@ -88,8 +88,8 @@ class PromptCache:
         self.layout = layout
         self.repair = repair_policy(repair).name
         self._adapter = ModelAdapter(model, prepack=prepack)
-        self._policy(layout)
-        self.attention = self._choose_attention(attention)
+        self._allowed = Allowed(self._adapter, attention, layout, self_check=self_check)
+        self.attention = self._allowed.attention
         self._tokenizer = HFTokenizer(tokenizer)
         config = as_config(store)
         self.store = open_store(config, self._adapter.devices)
@@ -118,6 +118,7 @@ class PromptCache:
         prepack: bool = False,
         chat_bytes: int = 1 << 30,
         store: StoreConfig | str | Path | None = None,
+        self_check: bool = True,
     ) -> PromptCache:
         """An engine on a model by name: the default one, a local folder, or a Hub id. The rest is as in `PromptCache`.
 
@@ -135,6 +136,7 @@ class PromptCache:
             chat_bytes=chat_bytes,
             store=store,
             model_files=loaded.folder,
+            self_check=self_check,
         )
 
     def lay_out(self, source: SchemaLike, *, layout: str | None = None) -> SchemaLayout:
@@ -142,7 +144,7 @@ class PromptCache:
 
         Raises PMLError, LayoutError, TurnError for faults of the schema.
         """
-        return self._policy(layout or self.layout).lay_out(
+        return self._allowed.policy(layout or self.layout).lay_out(
             as_schema(source),
             self._tokenizer,
             encoding=self.encoding,
@@ -276,27 +278,6 @@ class PromptCache:
         Assisted and prompt-lookup decoding feed the whole prompt again on top of a full cache, and give wrong text.
         """
         return prepare(self._requests, self._planned(prompt, True, repair), copies)
-
-    def _choose_attention(self, name: str | None) -> str:
-        if name not in (None, "segments", "assembled"):
-            raise RequestError(f"unknown attention {name!r}", hint="known are: assembled, segments")
-        if name == "segments" and not self._adapter.attends_segments:
-            raise UnsupportedModelError(
-                f"{type(self.model).__name__} cannot attend segments where they lie", hint="use attention='assembled'"
-            )
-        if name is not None or not self._adapter.attends_segments:
-            return name or "assembled"
-        if segments_path_is_right(self._adapter):
-            return "segments"
-        logger.warning("%s fails the check of the segments path and takes the assembled one", type(self.model).__name__)
-        return "assembled"
-
-    def _policy(self, name: str) -> LayoutPolicy:
-        """The policy of that name. Raises UnsupportedModelError where the model does not allow it."""
-        found = policy(name)
-        if found.relocates:
-            _ = self._adapter.rotations
-        return found
 
     def _planned(self, prompt: PromptLike, reuse: bool, repair: str | None = None) -> Planned:
         parsed = as_prompt(prompt)

@@ -15,6 +15,7 @@ from torch.nn.functional import pad
 from promptcache.kv.block import KVBlock
 from promptcache.kv.kernel import attend, merge
 from promptcache.kv.rotation import Turns
+from promptcache.kv.window import Part, Windows
 
 _MASKED_ROWS = 128
 """Up to so many new tokens their causal order is an additive mask, so that keys need no repeating; above, the kernel's
@@ -27,9 +28,6 @@ more than the call."""
 _STEP_ROWS = 128
 """So many rows at a time attend to earlier tokens that only a part of the rows sees: a mask over a step is small, and
 what stands behind a step's last row is not looked at."""
-
-Part = tuple[torch.Tensor, torch.Tensor]
-"""Attention to some keys: output [1, num_kv_heads, group * rows, value_dim], log-sum-exp without the last dim."""
 
 
 @dataclass(frozen=True)
@@ -57,32 +55,34 @@ class Segments:
     """What the tokens of one forward pass see besides each other. `mask`, additive [rows, rows], says which of each
     other they see (each one itself, at least); None is causal order. `turns` knows every shift of a view but 0; None
     where there is none. `first_rows` says of each earlier token of the tail from which row on it is seen, ascending;
-    empty where all rows see all of them. Made anew for each pass."""
+    empty where all rows see all of them. `windows` is there for models in which some layer sees only so far back. Made
+    anew for each pass."""
 
     views: tuple[SegmentView, ...]
     mask: torch.Tensor | None = None
     turns: Turns | None = None
     first_rows: Sequence[int] = ()
-    _folded: dict[int, torch.Tensor] = field(default_factory=dict, compare=False, repr=False)
-    _stairs: dict[int, list[_Step]] = field(default_factory=dict, compare=False, repr=False)
+    windows: Windows | None = None
+    _folded: dict[tuple[int, torch.device], torch.Tensor] = field(default_factory=dict, compare=False, repr=False)
+    _stairs: dict[tuple[int, torch.device], list[_Step]] = field(default_factory=dict, compare=False, repr=False)
 
     def folded_mask(self, rows: int, earlier: int, group: int, like: torch.Tensor) -> torch.Tensor:
         """The mask for heads of a group as rows of one head, all of which see the `earlier` tokens of the tail:
         [group * rows, earlier + rows], the same for all layers."""
-        if group not in self._folded:
+        if (group, like.device) not in self._folded:
             mask = self.mask
             if mask is None:
                 lowest = torch.finfo(like.dtype).min
                 mask = torch.full((rows, rows), lowest, dtype=like.dtype, device=like.device).triu(1)
             mask = pad(mask.to(like.device, like.dtype), (earlier, 0))
-            self._folded[group] = mask.repeat(group, 1)
-        return self._folded[group]
+            self._folded[group, like.device] = mask.repeat(group, 1)
+        return self._folded[group, like.device]
 
     def stairs(self, rows: int, group: int, like: torch.Tensor) -> list[_Step]:
         """The steps in which `rows` attend to the earlier tokens, for heads of a group as rows of one head."""
-        if group not in self._stairs:
-            self._stairs[group] = list(self._steps(rows, group, like))
-        return self._stairs[group]
+        if (group, like.device) not in self._stairs:
+            self._stairs[group, like.device] = list(self._steps(rows, group, like))
+        return self._stairs[group, like.device]
 
     def _steps(self, rows: int, group: int, like: torch.Tensor) -> Iterator[_Step]:
         firsts = torch.tensor(self.first_rows, device=like.device)
@@ -125,14 +125,25 @@ def attend_segments(
     batch, heads, rows, dim = query.shape
     # Query heads of a group become rows of their key head, so keys and values are never repeated.
     folded = query.reshape(batch, tail_key.shape[1], heads // tail_key.shape[1] * rows, dim)
-    parts = _attend_tail(folded, tail_key, tail_value, segments, rows, scale)
     turned = segments.turns.queries(folded, layer) if segments.turns else {0: folded}
+    windows = segments.windows
+    if windows is not None and windows.widths[layer] is not None:
+        parts = [windows.attend_tail(folded, tail_key, tail_value, layer, scale, segments.mask)]
+        for number, view in enumerate(segments.views):
+            seen = windows.attend_view(turned[view.shift], view.keys[layer], view.values[layer], layer, scale, number)
+            parts += [seen] if seen else []
+        return _merged(parts, (batch, heads, rows))
+    parts = _attend_tail(folded, tail_key, tail_value, segments, rows, scale)
     for view in segments.views:
         if view.first_row < rows:
             query = turned[view.shift]
             parts.append(_attend_view(query, view.keys[layer], view.values[layer], rows, view.first_row, scale))
+    return _merged(parts, (batch, heads, rows))
+
+
+def _merged(parts: list[Part], shape: tuple[int, int, int]) -> torch.Tensor:
     merged = merge([output for output, _ in parts], [lse for _, lse in parts])
-    return merged.reshape(batch, heads, rows, merged.shape[-1])
+    return merged.reshape(*shape, merged.shape[-1])
 
 
 def _attend_tail(

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from functools import cached_property
+from inspect import signature
 from typing import Any
 
 import torch
@@ -21,6 +23,7 @@ from promptcache.models.fingerprint import model_fingerprint
 from promptcache.models.prepacked import prepacked
 from promptcache.models.rotary import find_rotations
 from promptcache.models.support import refuse_unsupported
+from promptcache.models.windows import Mask, find_windows, mask_by_layer
 
 
 class ModelAdapter:
@@ -34,22 +37,42 @@ class ModelAdapter:
         self.model = self._owners = model
         config = model.config.get_text_config()
         refuse_unsupported(model)
+        self._takes_positions = "position_ids" in signature(type(model).forward).parameters
         self.num_layers = int(config.num_hidden_layers)
-        self.max_positions: int | None = getattr(config, "max_position_embeddings", None)
+        self.max_positions = _max_positions(config)
         self.vocab_size = int(config.vocab_size)
+        self.windows = find_windows(config)
+        """For each layer how many positions a token sees, itself included; None for all."""
+        self._shapes, self._devices, self.dtype = self._probe()
         self.attends_segments = self._install_attention()
         if prepack:
             self.model = prepacked(model)
-        self._shapes, self._devices = self._probe()
+        self.counts_slots = self._ignores_positions()
+        """Whether the model takes a token's place in the cache for its position (ALiBi): tokens then enter it in order
+        and without gaps, and a mask says nothing."""
 
     def _install_attention(self) -> bool:
-        """Puts our attention function in sdpa's place. Families that run eager only keep their own, and take the
-        assembled path."""
-        if self.model.config._attn_implementation not in ("sdpa", attention.NAME):
+        """Puts our attention function in sdpa's place. Families that run eager only, or that call sdpa by themselves,
+        keep their own, and take the assembled path."""
+        found = self.model.config._attn_implementation
+        if found not in ("sdpa", attention.NAME):
             return False
         attention.register()
         self.model.set_attn_implementation(attention.NAME)
+        with watched(watch := Watch([0])), contextlib.suppress(Exception):
+            # What a family that does not ask for our function makes of its name may be anything.
+            self._output([0, 0], [0, 1], self.new_cache(2), None, 1)
+        if len(watch.layers) != self.num_layers:
+            self.model.set_attn_implementation(found)
+            return False
         return True
+
+    def _ignores_positions(self) -> bool:
+        """Whether the last of three tokens predicts the same wherever the two before it stand."""
+        last = min(self.max_positions or 100, 100) - 1
+        ids = [each % self.vocab_size for each in (1, 2, 3)]
+        near, far = (self._run(ids, [*places], self.new_cache(3), None, 1) for places in ((0, 1, 2), (0, 1, last)))
+        return last > 2 and torch.equal(near, far)
 
     @property
     def device(self) -> torch.device:
@@ -62,9 +85,9 @@ class ModelAdapter:
         return tuple(self._devices)
 
     @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of the model's weights, and so of its keys and values."""
-        return self.model.dtype
+    def has_windows(self) -> bool:
+        """Whether some layer sees only so far back."""
+        return any(window is not None for window in self.windows)
 
     @property
     def label(self) -> str:
@@ -76,12 +99,13 @@ class ModelAdapter:
         """Identity of weights and configuration."""
         return model_fingerprint(self._owners)
 
-    def _probe(self) -> tuple[list[tuple[int, int, int]], list[torch.device]]:
-        """(num_kv_heads, key dim, value dim) and device of each layer's states, as one token's pass produces them."""
+    def _probe(self) -> tuple[list[tuple[int, int, int]], list[torch.device], torch.dtype]:
+        """(num_kv_heads, key dim, value dim) and device of each layer's states, and their dtype, as one token's pass
+        produces them."""
         with torch.no_grad():
             token = torch.zeros((1, 1), dtype=torch.long, device=self.device)
-            states = self.model(input_ids=token, use_cache=True).cache
-        layers = [layer for layer in states.layers if getattr(layer, "keys", None) is not None]
+            states = getattr(self.model(input_ids=token, use_cache=True), "cache", None)
+        layers = [layer for layer in getattr(states, "layers", ()) if getattr(layer, "keys", None) is not None]
         if len(layers) != self.num_layers:
             raise UnsupportedModelError(
                 f"{type(self.model).__name__}: {self.num_layers - len(layers)} of its {self.num_layers} layers keep no "
@@ -89,7 +113,7 @@ class ModelAdapter:
                 hint="use a model in which every layer is attention with its own keys and values",
             )
         shapes = [(layer.keys.shape[1], layer.keys.shape[3], layer.values.shape[3]) for layer in layers]
-        return shapes, [layer.keys.device for layer in layers]
+        return shapes, [layer.keys.device for layer in layers], layers[0].keys.dtype
 
     @cached_property
     def rotations(self) -> Rotations:
@@ -121,27 +145,53 @@ class ModelAdapter:
         """An empty cache with room for `capacity` tokens."""
         return BufferCache(self._shapes, capacity, self.dtype, self._devices)
 
-    def position_mask(self, positions: Sequence[int], key_positions: Sequence[int]) -> torch.Tensor:
-        """Additive [1, 1, queries, keys] in the model's dtype: what is seen by position."""
-        return visibility_mask(self._tensor(positions), self._tensor(key_positions), self.dtype)
+    def position_mask(
+        self, positions: Sequence[int], key_positions: Sequence[int], among: torch.Tensor | None = None
+    ) -> Mask:
+        """What is seen by position, windows included: additive [1, 1, queries, keys] in the model's dtype, for each
+        layer type where they differ. `among`: see `visibility_mask`."""
+        queries, keys = self._tensor(positions), self._tensor(key_positions)
+
+        def make(window: int | None) -> torch.Tensor:
+            return visibility_mask(queries, keys, self.dtype, window, among)
+
+        return mask_by_layer(self.model.config.get_text_config(), self.windows, make)
 
     def forward(
         self,
         ids: Sequence[int],
         positions: Sequence[int],
         cache: BufferCache,
-        mask: torch.Tensor | None,
+        mask: Mask | None,
         *,
         keep: int = 1,
+        noise: float = 0.0,
     ) -> torch.Tensor:
         """Logits, float32 [keep, vocab_size] (keep 0: of all tokens), at ascending positions; states join the cache.
 
-        `mask` is additive, [1, 1, len(ids), slots after the update]. None means that the cache is empty and the tokens
-        see each other in order: the model's own causal path, as fast as the stock model. transformers reads gaps in
-        positions as packed sequences only where it has no cache, and here it always has one.
+        `mask` is additive, over the slots after the update (see `position_mask`). None means that the tokens see each
+        other in order, and those of the cache, which is empty unless the model counts slots: the model's own causal
+        path, as fast as the stock model. transformers reads gaps in positions as packed sequences only where it has no
+        cache, and here it always has one. With `noise` each number of the input embeddings is off by this share, up or
+        down.
         """
-        assert mask is not None or cache.get_seq_length() == 0, "only an empty cache goes without a mask"
-        return self._run(ids, positions, cache, mask, keep)
+        empty = cache.get_seq_length() == 0
+        assert mask is None if self.counts_slots else mask is not None or empty, "only an empty cache has no mask"
+        mask = self._own_mask(positions) if mask is None else mask
+        return self._run(ids, positions, cache, mask, keep, **self._noisy(ids, noise))
+
+    def _noisy(self, ids: Sequence[int], noise: float) -> dict[str, Any]:
+        if not noise:
+            return {}
+        with torch.no_grad():
+            embeddings = self.model.get_input_embeddings()(self._tensor(ids)[None])
+        ups = torch.arange(embeddings.numel(), device=embeddings.device).view(embeddings.shape) * 40503 % 7 % 2
+        return {"input_ids": None, "inputs_embeds": embeddings * (1 + noise * (2 * ups - 1)).to(embeddings.dtype)}
+
+    def _own_mask(self, positions: Sequence[int]) -> Mask | None:
+        """For tokens alone. The model's own windows count slots, which are positions where there is no gap."""
+        gaps = positions[-1] - positions[0] >= len(positions)
+        return self.position_mask(positions, positions) if self.has_windows and gaps else None
 
     def forward_segments(
         self,
@@ -154,14 +204,15 @@ class ModelAdapter:
     ) -> torch.Tensor:
         """As `forward`, with stored segments attended where they lie and `tail` holding what the request computed."""
         if not segments.views and segments.mask is None and tail.get_seq_length() == 0:
-            return self._run(ids, positions, tail, None, keep)
+            return self._run(ids, positions, tail, self._own_mask(positions), keep)
         # A mask with four dimensions is passed on as it is, so none is built; our attention function does without.
-        unused = torch.zeros((1, 1, 1, 1), dtype=self.dtype, device=self.device)
+        none = torch.zeros((1, 1, 1, 1), dtype=self.dtype, device=self.device)
+        unused = mask_by_layer(self.model.config.get_text_config(), self.windows, lambda window: none)
         with active(segments):
             return self._run(ids, positions, tail, unused, keep)
 
     def attention_mass(
-        self, ids: Sequence[int], positions: Sequence[int], cache: BufferCache, mask: torch.Tensor, rows: Sequence[int]
+        self, ids: Sequence[int], positions: Sequence[int], cache: BufferCache, mask: Mask | None, rows: Sequence[int]
     ) -> torch.Tensor:
         """As `forward`, for the attention of these rows alone: the weights that they give to each slot, summed over
         layers, heads and rows, float32 [slots after the update]."""
@@ -173,18 +224,6 @@ class ModelAdapter:
         chosen = torch.tensor(rows)
         return torch.stack([each[0][:, chosen].float().sum((0, 1)).to(self.device) for each in weights]).sum(0)
 
-    def full_prefill(self, ids: Sequence[int], positions: Sequence[int]) -> torch.Tensor:
-        """Logits of all tokens, float32 [len(ids), vocab_size]: one pass of the stock model under an explicit mask."""
-        with torch.no_grad():
-            places = self._tensor(positions)
-            output = self.model(
-                input_ids=self._tensor(ids)[None],
-                position_ids=places[None],
-                attention_mask=visibility_mask(places, places, self.dtype),
-                use_cache=False,
-            )
-            return output.logits[0].float()  # type: ignore[no-any-return]
-
     def generate_arguments(
         self, ids: Sequence[int], positions: Sequence[int], blocks: Sequence[KVBlock], copies: int
     ) -> dict[str, Any]:
@@ -195,8 +234,10 @@ class ModelAdapter:
         return {
             "input_ids": self._tensor(ids)[None],
             "attention_mask": torch.ones((1, len(ids)), dtype=torch.long, device=self.device),
-            "position_ids": self._tensor(positions)[None],
+            **self._places(positions),
             "cache": dynamic_cache(kept, copies),
+            # MPT's configuration switches it off, and `generate` would then put the whole prompt behind the cache.
+            "use_cache": True,
         }
 
     def _run(
@@ -204,18 +245,19 @@ class ModelAdapter:
         ids: Sequence[int],
         positions: Sequence[int],
         cache: BufferCache,
-        mask: torch.Tensor | None,
+        mask: Mask | None,
         keep: int,
+        **more: Any,
     ) -> torch.Tensor:
         with torch.no_grad():
-            return self._output(ids, positions, cache, mask, keep).logits[0].float()  # type: ignore[no-any-return]
+            return self._output(ids, positions, cache, mask, keep, **more).logits[0].float()  # type: ignore[no-any-return]
 
     def _output(
         self,
         ids: Sequence[int],
         positions: Sequence[int],
         cache: BufferCache,
-        mask: torch.Tensor | None,
+        mask: Mask | None,
         keep: int,
         **more: Any,
     ) -> Any:
@@ -225,14 +267,24 @@ class ModelAdapter:
             )
         with torch.no_grad():
             return self.model(
-                input_ids=self._tensor(ids)[None],
-                position_ids=self._tensor(positions)[None],
+                **{"input_ids": self._tensor(ids)[None], **more},
                 attention_mask=mask,
+                **self._places(positions),
                 cache=cache,
                 use_cache=True,
                 logits_to_keep=keep,
-                **more,
             )
+
+    def _places(self, positions: Sequence[int]) -> dict[str, torch.Tensor]:
+        return {"position_ids": self._tensor(positions)[None]} if self._takes_positions else {}
 
     def _tensor(self, numbers: Sequence[int]) -> torch.Tensor:
         return torch.tensor(numbers, dtype=torch.long, device=self.device)
+
+
+def _max_positions(config: Any) -> int | None:
+    """How many positions the model has; None where its configuration names no limit (BLOOM)."""
+    for name in ("max_position_embeddings", "max_seq_len"):
+        if isinstance(found := getattr(config, name, None), int):
+            return found
+    return None

@@ -55,11 +55,16 @@ def _candidates(model: PreTrainedModel) -> Iterator[Rotary]:
     """Both pairings of each distinct frequency table."""
     tables: list[torch.Tensor] = []
     for name, buffer in model.named_buffers():
+        table = None
         # The table in use, not the one from before a scaling was applied.
         if name.endswith("inv_freq") and not name.endswith("original_inv_freq"):
             table = buffer.detach().to("cpu", torch.float64)
-            if not any(torch.equal(table, other) for other in tables):
-                tables.append(table)
+        elif name.endswith("embed_positions") and buffer.dim() == 2:
+            # GPT-J and CodeGen keep sines and cosines by position, [positions, 2 * pairs], of frequencies in float32.
+            dims = buffer.shape[-1]
+            table = (1.0 / 10000 ** (torch.arange(0, dims, 2) / dims)).double()
+        if table is not None and not any(torch.equal(table, other) for other in tables):
+            tables.append(table)
     for table in tables:
         yield Rotary(table)
         yield Rotary(table, interleaved=True)

@@ -72,8 +72,6 @@ class AssembledState:
         self.slots += positions
         if alone:
             return self.adapter.forward(ids, positions, self.cache, None, keep=keep)
-        mask = self.adapter.position_mask(positions, self.slots)
-        if tree:
-            nodes = len(tree)
-            mask[..., -nodes:, -nodes:] = tree_mask(tree, 0, mask.dtype).to(mask.device)
+        among = tree_mask(tree, 0, self.adapter.dtype) if tree else None
+        mask = self.adapter.position_mask(positions, self.slots, among)
         return self.adapter.forward(ids, positions, self.cache, mask, keep=keep)

@@ -45,10 +45,11 @@ def attention_state(name: str, adapter: ModelAdapter, plan: RequestPlan, blocks:
     """The state of that kind for a plan; `room` is how many tokens will be decoded. Raises RequestError for an unknown
     kind."""
     from promptcache.runtime.assembled import AssembledState
+    from promptcache.runtime.ordered import OrderedState
     from promptcache.runtime.segmented import SegmentedState
 
-    known: dict[str, type[AssembledState] | type[SegmentedState]] = {
-        "assembled": AssembledState,
+    known: dict[str, type[AssembledState] | type[OrderedState] | type[SegmentedState]] = {
+        "assembled": OrderedState if adapter.counts_slots else AssembledState,
         "segments": SegmentedState,
     }
     if name not in known:
