@@ -48,7 +48,7 @@ def verify(
     encoding: Encoding = ENCODING,
     repair: Repair = None,
 ) -> None:
-    """Hold a prompt with reuse against its full prefill: which modules lean on each other, and what would mend it."""
+    """Hold a prompt with reuse against its full prefill: module by module, and what would mend it."""
     with reported(as_json=as_json):
         with stdout_kept_clean():
             schema_file = find_schema(read_prompt(prompt), prompt, schema or [], schemas or [])

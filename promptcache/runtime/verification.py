@@ -76,11 +76,11 @@ class Verification:
         enough = [each for each in repairs if each.mean_kl <= self.mean_kl * (1 - _HELPS)]
         repair = min(enough, key=lambda each: each.repaired_tokens, default=None)
         found = []
-        if leaning := self._leaning():
-            seams, scaffold = leaning
-            *others, last = (f"`{path}`" for path in scaffold.scaffold)
+        if better := self._better_together():
+            seams, scaffold = better
+            names = " and ".join(f"`{path}`" for path in scaffold.scaffold)
             found.append(
-                f"{last} leans on {', '.join(others)}: put them in a scaffold, "
+                f"{names} do better encoded together: "
                 f'<scaffold modules="{" ".join(scaffold.scaffold)}"/> (with {SEAMS}, KL {seams.mean_kl:.3f} becomes '
                 f"{scaffold.mean_kl:.3f})"
             )
@@ -94,7 +94,7 @@ class Verification:
         text = ", or ".join(found)
         return f"{text[0].upper()}{text[1:]}."
 
-    def _leaning(self) -> tuple[Remedy, Remedy] | None:
+    def _better_together(self) -> tuple[Remedy, Remedy] | None:
         """The repair of all seams, and the scaffold that helps most beside it; None where none helps much."""
         seams = next((each for each in self.remedies if each.repair == SEAMS and not each.scaffold), None)
         scaffold = min((e for e in self.remedies if e.scaffold), key=lambda each: each.mean_kl, default=None)

@@ -170,8 +170,8 @@ class _Verifier:
         """The request with a scaffold of these modules, whose states are made for it alone, and its seams repaired;
         None where the scaffold does not take part.
 
-        Any text before a module does it good, whatever it says: only with the seams repaired on both sides of the
-        comparison is what is left what one module tells another."""
+        Any text before a module does it good, whatever it says: with the seams repaired on both sides of the
+        comparison less of that is in it."""
         requests = self.requests
         schema = replace(layout.schema, scaffolds=(*layout.schema.scaffolds, Scaffold(paths)))
         limit = requests.adapter.max_positions

@@ -110,7 +110,7 @@ def test_a_recommendation_names_the_modules(engine):
     assert found.mean_kl > 0.02
     (remedy,) = (each for each in found.remedies if each.scaffold)
     assert remedy.scaffold == ("history", "details") and remedy.mean_kl < 1e-6
-    assert found.recommendation.startswith("`details` leans on `history`: put them in a scaffold")
+    assert found.recommendation.startswith("`history` and `details` do better encoded together")
     assert '<scaffold modules="history details"/>' in found.recommendation
 
 
