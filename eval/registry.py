@@ -19,6 +19,7 @@ SUITES: dict[str, str] = {
     "tradeoff": "eval.suites.tradeoff",
     "restart": "eval.suites.restart",
     "floor": "eval.suites.floor",
+    "families": "eval.suites.families",
     "peers": "eval.suites.peers",
 }
 """Name to module."""

@@ -65,6 +65,13 @@ class ModelAdapter:
         if len(watch.layers) != self.num_layers:
             self.model.set_attn_implementation(found)
             return False
+        for layer, (said, known) in enumerate(zip(watch.windows, self.windows, strict=True)):
+            if said is not None and said != known:
+                raise UnsupportedModelError(
+                    f"{type(self.model).__name__}: layer {layer} has a window of {said} positions, and its configuration "
+                    f"says {known or 'none'}",
+                    hint="set sliding_window and layer_types of the configuration as the layers have it",
+                )
         return True
 
     def _ignores_positions(self) -> bool:

@@ -24,10 +24,12 @@ _segments: ContextVar[Segments | None] = ContextVar("promptcache_segments", defa
 
 @dataclass
 class Watch:
-    """Collects the attention that `rows` of a pass pay: `layers` gets the mass on each key, float32 [seq_len]."""
+    """Collects the attention that `rows` of a pass pay: `layers` gets the mass on each key, float32 [seq_len], and
+    `windows` what the layer says of its own window, None where it says nothing."""
 
     rows: Sequence[int]
     layers: list[torch.Tensor] = field(default_factory=list)
+    windows: list[int | None] = field(default_factory=list)
 
 
 _watch: ContextVar[Watch | None] = ContextVar("promptcache_watch", default=None)
@@ -68,6 +70,7 @@ def segment_attention(
     scale = query.shape[-1] ** -0.5 if scaling is None else scaling
     if segments is None:
         if watch is not None:
+            watch.windows.append(kwargs.get("sliding_window"))
             watch.layers.append(attention_mass(query, key, attention_mask, scale, watch.rows))
         output: tuple[torch.Tensor, None] = sdpa_attention_forward(
             module, query, key, value, attention_mask, scaling=scaling, **kwargs

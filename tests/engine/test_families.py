@@ -11,6 +11,7 @@ import torch
 from promptcache import PromptCache
 from promptcache.runtime import segmented
 from tests.engine.comparison import TOLERANCE, distance
+from tests.engine.family_steps import beside_oracle
 from tests.families import FAMILIES, family_model
 from tests.family_oracle import PROMPT, SCHEMA, SHORT, given, last_logits
 from tests.oracle import Token
@@ -41,22 +42,21 @@ def test_a_family_equals_the_oracle(name, layout, prompt, monkeypatch):
     # Every token must count: with another module the answer is another.
     assert distance(logits, last_logits(model, family, given(layout, SHORT if prompt == PROMPT else PROMPT))) > 0.1
     engines = [PromptCache(model, byte_tokenizer(), layout=layout, attention=path) for path in family.paths]
-    states = []
     for engine in engines:
         engine.load_schema(SCHEMA)
         plan = engine.plan(prompt)
         real = sorted((t for t in asked if not t.ghost), key=lambda t: t.position)
         assert list(plan.token_ids) == [t.id for t in real]
         assert list(plan.position_ids) == [t.position for t in real]
-        for gathered in (128, 0):
+    sides = []
+    for engine in engines:
+        for gathered in (128, 0) if engine.attention == "segments" else (0,):
             monkeypatch.setattr(segmented, "GATHERED_TOKENS", gathered)
-            states.append(engine._requests.assemble(engine._planned(prompt, True), STEPS))
-    found = [state.prefill()[-1] for state in states]
-    for _ in range(STEPS):
-        for each in found:
-            assert distance(each, logits) < limit + 2 * shifted
-        asked.append(Token(int(logits.argmax()), asked[-1].position + 1))
-        logits, limit = expected(name, asked)
-        found = [state.step(asked[-1].id) for state in states]
-    for each in found:
-        assert distance(each, logits) < limit + 2 * shifted
+            sides.append(list(beside_oracle(engine, family, prompt, given(layout, prompt), STEPS)))
+    for step, founds in enumerate(zip(*sides, strict=True)):
+        if step:
+            asked.append(Token(int(logits.argmax()), asked[-1].position + 1))
+            logits, limit = expected(name, asked)
+        for found, right in founds:
+            assert torch.equal(right, logits)
+            assert distance(found, right) < limit + 2 * shifted

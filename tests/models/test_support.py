@@ -118,6 +118,13 @@ def test_layouts_and_paths_that_a_family_cannot_do(name):
         assert "assembled" in (caught.value.hint or "")
 
 
+def test_a_window_that_the_configuration_does_not_tell_is_refused():
+    model = AutoModelForCausalLM.from_config(Qwen2Config(**SMALL)).eval()
+    model.model.layers[1].self_attn.sliding_window = 4
+    with pytest.raises(UnsupportedModelError, match="layer 1 has a window of 4 positions"):
+        PromptCache(model, byte_tokenizer())
+
+
 def test_what_has_none_of_it_is_taken():
     refuse_unsupported(tiny_llama())
     refuse_unsupported(AutoModelForCausalLM.from_config(MistralConfig(**SMALL, sliding_window=None)))
