@@ -23,7 +23,7 @@ from promptcache.models.fingerprint import model_fingerprint
 from promptcache.models.prepacked import prepacked
 from promptcache.models.rotary import find_rotations
 from promptcache.models.support import refuse_unsupported
-from promptcache.models.windows import Mask, find_windows, mask_by_layer
+from promptcache.models.windows import Mask, find_windows, mask_by_layer, refuse_untold_windows
 
 
 class ModelAdapter:
@@ -65,13 +65,7 @@ class ModelAdapter:
         if len(watch.layers) != self.num_layers:
             self.model.set_attn_implementation(found)
             return False
-        for layer, (said, known) in enumerate(zip(watch.windows, self.windows, strict=True)):
-            if said is not None and said != known:
-                raise UnsupportedModelError(
-                    f"{type(self.model).__name__}: layer {layer} has a window of {said} positions, and its configuration "
-                    f"says {known or 'none'}",
-                    hint="set sliding_window and layer_types of the configuration as the layers have it",
-                )
+        refuse_untold_windows(self.model, watch.windows, self.windows)
         return True
 
     def _ignores_positions(self) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
+
+from promptcache.errors import UnsupportedModelError
 
 Windows = tuple[int | None, ...]
 """For each layer how many positions a token sees, itself included; None for all."""
@@ -23,6 +25,18 @@ def find_windows(config: Any) -> Windows:
         return (None,) * layers
     types = getattr(config, "layer_types", None)
     return tuple(int(width) if kind == "sliding_attention" else None for kind in types) if types else (width,) * layers
+
+
+def refuse_untold_windows(model: Any, said: Sequence[int | None], known: Windows) -> None:
+    """Raises UnsupportedModelError for a layer that says it has a window (None where it says nothing) other than the
+    one known: our masks would then take the place of the right ones."""
+    for layer, (its_own, ours) in enumerate(zip(said, known, strict=True)):
+        if its_own is not None and its_own != ours:
+            raise UnsupportedModelError(
+                f"{type(model).__name__}: layer {layer} has a window of {its_own} positions, and the configuration says "
+                f"{ours or 'none'}",
+                hint="set sliding_window and layer_types of the configuration as the layers have it",
+            )
 
 
 def mask_by_layer(config: Any, windows: Windows, make: Callable[[int | None], torch.Tensor]) -> Mask:
