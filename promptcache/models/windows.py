@@ -33,8 +33,8 @@ def refuse_untold_windows(model: Any, said: Sequence[int | None], known: Windows
     for layer, (its_own, ours) in enumerate(zip(said, known, strict=True)):
         if its_own is not None and its_own != ours:
             raise UnsupportedModelError(
-                f"{type(model).__name__}: layer {layer} has a window of {its_own} positions, and the configuration says "
-                f"{ours or 'none'}",
+                f"{type(model).__name__}: layer {layer} has a window of {its_own} positions, and the configuration "
+                f"says {ours or 'none'}",
                 hint="set sliding_window and layer_types of the configuration as the layers have it",
             )
 
