@@ -14,12 +14,14 @@ from eval.reports.by_dataset import by_dataset
 from eval.reports.fidelity import interval_text
 from eval.reports.ttft import break_even
 from eval.results import RunFolder
+from eval.rows import REPAIRS, ROWS
 
 
 def _timed(dataset: str, max_length: int, stock: list[float], whole: list[float], later: list[float]) -> dict[str, Any]:
     ours = {
         "tokens": 1000,
         "fresh": 50,
+        "computed": 50,
         "modules": 4,
         "exact": True,
         "encode_ms": 950.0,
@@ -33,6 +35,9 @@ def _timed(dataset: str, max_length: int, stock: list[float], whole: list[float]
     }
     modular = {**ours, "tokens": 1010, "exact": False, "ttft_ms": [2 * ms for ms in whole]}
     sides = {"stock": {"tokens": 1000, "ttft_ms": stock, "later_ms": later}, "whole": ours, "modular": modular}
+    for number, repair in enumerate(REPAIRS, 1):
+        times = [(2 + number) * ms for ms in whole]
+        sides[repair] = {**modular, "computed": 50 + 10 * number, "ttft_ms": times}
     part = f"{dataset}/0/{max_length}"
     return {"part": part, "dataset": dataset, "record": "r", "max_length": max_length, "sides": sides}
 
@@ -50,6 +55,8 @@ def test_ttft_takes_medians_of_repeats_means_of_records_and_ratios_of_means(tmp_
     assert main[3:12] == ["1,000", "1,010", "50", "4", "200.0", "20.0", "40.0", "10.0", "5.0"]
     encode = next(line for line in lines if line[1:4] == ["2WikiMQA", "950.0", "6"])
     assert encode[4:11] == ["2.0", "950.0", "6", "2.0", "4.0", "4.0", "4.0"]
+    repaired = [line for line in lines if line[1:3] == ["2WikiMQA", "40.0"]]
+    assert [line[3:11] for line in repaired] == [["10", "60.0", "1.5", "3.3", "20", "80.0", "2.0", "2.5"]]
     assert ["", "here", "whole, highest dataset: 2WikiMQA", "10.0x", ""] in lines
     report = (tmp_path / "report.md").read_text()
     assert "+1.0%" in report and "exact for 3 of 3 prompts" in report and "exact for 0" in report
@@ -63,7 +70,8 @@ def test_break_even(encode: float, saved: float, requests: int | None) -> None:
 
 
 def _answered(dataset: str, **rows: tuple[float, float]) -> dict[str, Any]:
-    """(score, mean KL) of each row; with a KL of -1 there was no answer token."""
+    """(score, mean KL) of each row; with a KL of -1 there was no answer token. Rows that are not given are as modular."""
+    rows = {**{row.name: rows["modular"] for row in ROWS}, **rows}
     known = all(kl >= 0 for _, kl in rows.values())
     found = {
         name.replace("_", " "): {"score": score, "text": "", "tokens": 100}
@@ -91,8 +99,8 @@ def test_quality_pools_records_and_stands_beside_the_paper(tmp_path: Path) -> No
     report = (tmp_path / "report.md").read_text()
     lines = [[cell.strip() for cell in line.split("|")] for line in report.split("\n")]
     scores = next(line for line in lines if line[1:2] == ["2WikiMQA (F1)"])
-    assert scores[2:8] == ["2", "100", "25.00", "25.00", "20.00", "0.00"]
-    assert scores[8:12] == ["16.63 / 13.95", "14.59 / 17.69", "10.44 / 13.70", "14.42 / 15.07"]
+    assert scores[2:10] == ["2", "100", "25.00", "25.00", "20.00", "20.00", "20.00", "20.00"] and scores[10] == "0.00"
+    assert scores[11:15] == ["16.63 / 13.95", "14.59 / 17.69", "10.44 / 13.70", "14.42 / 15.07"]
     assert next(line for line in lines if line[1:2] == ["lcc (edit similarity)"])[2] == "2"
     pooled = [line for line in lines if line[1:2] == ["modular"]]
     assert [line[2] for line in pooled] == ["3", "2", "2"]  # all, passages, the paper's
