@@ -70,7 +70,7 @@ def test_break_even(encode: float, saved: float, requests: int | None) -> None:
 
 
 def _answered(dataset: str, **rows: tuple[float, float]) -> dict[str, Any]:
-    """(score, mean KL) of each row; with a KL of -1 there was no answer token. Rows that are not given are as modular."""
+    """(score, mean KL) of each row, those not given as modular; with a KL of -1 there was no answer token."""
     rows = {**{row.name: rows["modular"] for row in ROWS}, **rows}
     known = all(kl >= 0 for _, kl in rows.values())
     found = {
