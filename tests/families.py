@@ -142,6 +142,24 @@ FAMILIES: dict[str, Family] = {
     "starcoder2, window": _windowed("Starcoder2Config", (16, 16, 16), "rotary, window 16 in all layers"),
     "cohere": _row("CohereConfig"),
     "granite": _row("GraniteConfig", attention_multiplier=0.25),
+    "gemma": _row("GemmaConfig", head_dim=24),
+    "olmo3": _windowed("Olmo3Config", _ALTERNATE, "rotary, window 16 in 2 of 3", layer_types=_ALTERNATING),
+    "cohere2": _windowed(
+        "Cohere2Config", _ALTERNATE, "rotary and window 16 in 2 of 3, none in 1", layer_types=_ALTERNATING
+    ),
+    "exaone4": _windowed("Exaone4Config", _ALTERNATE, "rotary, window 16 in 2 of 3", layer_types=_ALTERNATING),
+    "glm4": _row("Glm4Config", "rotary, interleaved, half of the dims", head_dim=16),
+    "codegen": Family(
+        "CodeGenConfig",
+        {**_OLD_SHAPE, "n_embd": 64, "n_inner": 96, "rotary_dim": 8, "n_positions": MAX_POSITIONS},
+        "rotary, interleaved, half of the dims",
+    ),
+    "gpt_bigcode": Family(
+        "GPTBigCodeConfig",
+        {**_OLD_SHAPE, "n_embd": 64, "n_positions": MAX_POSITIONS},
+        "learned",
+        layouts=("reserved",),
+    ),
 }
 
 
