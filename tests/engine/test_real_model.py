@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
@@ -86,3 +88,20 @@ def test_bfloat16_agrees_with_its_own_full_prefill():
     full = prefix.logits(" Rome. The capital of Spain is", reuse=False)
     assert int(first.argmax()) == int(full.argmax())
     assert distance(first, full) < 0.5  # one unit in the last place of bfloat16 is 0.125 at these logits
+
+
+def test_bfloat16_diverges_from_the_oracle_only_within_its_noise():
+    loaded = load_model(dtype="bfloat16")
+    single = copy.deepcopy(loaded.model).float()
+    engine = PromptCache(loaded.model, loaded.tokenizer)
+    engine.load_schema(SCHEMA)
+    given: list[Token] = []
+    for run in engine.plan(GAP).runs:
+        given += tokens(run.ids, run.start, f"pass {run.segment.encoding_pass}" if run.kind == "reused" else "fresh")
+    for found in engine.generate(GAP, max_new_tokens=12).token_ids:
+        right = next_token_logits(engine.model, given)
+        if found != int(right.argmax()):
+            top, noise = right.topk(2).values, distance(right, next_token_logits(single, given))
+            assert float(top[0] - top[1]) <= 4 * noise
+            break
+        given.append(Token(found, given[-1].position + 1))
