@@ -58,12 +58,24 @@ def additive_mask(tokens: Sequence[Token], sees: Sees, *, window: int | None, dt
 
     Every token sees itself. A `window` of w hides tokens that lie w or more positions back (positions, not slots).
     """
-    rows = [
-        [i == j or (sees(q, k) and (window is None or q.position - k.position < window)) for j, k in enumerate(tokens)]
-        for i, q in enumerate(tokens)
-    ]
-    hidden = ~torch.tensor(rows, dtype=torch.bool).view(1, 1, len(tokens), len(tokens))
-    return torch.zeros(hidden.shape, dtype=dtype).masked_fill(hidden, torch.finfo(dtype).min)
+    if sees is sees_by_position:
+        visible = _visible_by_position(tokens)
+    else:
+        visible = torch.tensor([[sees(q, k) for k in tokens] for q in tokens], dtype=torch.bool)
+    if window is not None:
+        places = torch.tensor([t.position for t in tokens])
+        visible &= places[:, None] - places < window
+    visible |= torch.eye(len(tokens), dtype=torch.bool)
+    return torch.zeros((1, 1, *visible.shape), dtype=dtype).masked_fill(~visible, torch.finfo(dtype).min)
+
+
+def _visible_by_position(tokens: Sequence[Token]) -> Tensor:
+    """`sees_by_position` for all pairs at once: thousands of tokens have millions of them."""
+    places = torch.tensor([t.position for t in tokens])
+    numbers = {group: n for n, group in enumerate(dict.fromkeys(t.group for t in tokens))}
+    groups = torch.tensor([numbers[t.group] for t in tokens])
+    real, fresh = (torch.tensor(flags) for flags in ([not t.ghost for t in tokens], [t.group == FRESH for t in tokens]))
+    return (places < places[:, None]) & torch.where(fresh[:, None], real, groups == groups[:, None])
 
 
 @contextmanager

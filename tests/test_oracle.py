@@ -164,6 +164,17 @@ def test_the_mask_spelled_out():
     assert set(mask.unique().tolist()) == {0.0, FLOOR}
 
 
+@pytest.mark.parametrize("window", [None, 1, 4])
+def test_all_pairs_at_once_are_the_pairs_one_by_one(window):
+    draw = random.Random(0)
+    for _ in range(20):
+        groups = [draw.choice([FRESH, "a", "b"]) for _ in range(draw.randint(1, 12))]
+        given = [Token(1, draw.randint(0, 9), group, group != FRESH and draw.random() < 0.4) for group in groups]
+        at_once = additive_mask(given, sees_by_position, window=window, dtype=torch.float32)
+        one_by_one = additive_mask(given, lambda q, k: sees_by_position(q, k), window=window, dtype=torch.float32)
+        assert torch.equal(at_once, one_by_one)
+
+
 def test_a_window_counts_positions_and_leaves_a_token_itself():
     given = [Token(1, 0), Token(2, 1), Token(3, 10), Token(4, 12)]
     mask = additive_mask(given, sees_by_position, window=3, dtype=torch.float32)[0, 0] == 0

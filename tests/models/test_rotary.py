@@ -68,7 +68,14 @@ def test_moved_keys_of_the_default_model(real_engine_model: Any, shift: int):
 
 @pytest.mark.model
 @pytest.mark.parametrize(
-    ("attention", "shift"), [("segments", 1), ("segments", 100), ("segments", 4000), ("assembled", 1000)]
+    ("attention", "shift"),
+    [
+        ("segments", 1),
+        ("segments", 100),
+        ("segments", 1000),
+        ("assembled", 1000),
+        pytest.param("segments", 4000, marks=pytest.mark.slow),
+    ],
 )
 def test_the_default_model_answers_alike_with_a_moved_module(real_engine_model: Any, attention: str, shift: int):
     model, tokenizer = real_engine_model.model, real_engine_model.tokenizer
