@@ -25,6 +25,10 @@ _MASKED_EARLIER = 256
 """More earlier tokens than that are attended in a call of their own: all rows see them, and a mask over them would cost
 more than the call."""
 
+_FEW_ROWS, _MANY_KEYS, _CHUNKS = 24, 1024, 4
+"""Measured on two cores: 3 rows attend to 6,144 keys in 1.3 instead of 2.0 ms a layer, to 2,048 in 0.37 instead of
+0.48; from 96 rows on nothing is gained."""
+
 _STEP_ROWS = 128
 """So many rows at a time attend to earlier tokens that only a part of the rows sees: a mask over a step is small, and
 what stands behind a step's last row is not looked at."""
@@ -137,7 +141,7 @@ def attend_segments(
     for view in segments.views:
         if view.first_row < rows:
             query = turned[view.shift]
-            parts.append(_attend_view(query, view.keys[layer], view.values[layer], rows, view.first_row, scale))
+            parts += _attend_view(query, view.keys[layer], view.values[layer], rows, view.first_row, scale)
     return _merged(parts, (batch, heads, rows))
 
 
@@ -153,7 +157,7 @@ def _attend_tail(
     group = folded.shape[2] // rows
     earlier = key.shape[2] - rows
     if rows == 1:
-        return [attend(folded, key, value, scale=scale)]
+        return _attend_all(folded, key, value, scale)
     parts = []
     if earlier and segments.first_rows:
         assert len(segments.first_rows) == earlier
@@ -194,13 +198,29 @@ def _attend_stairs(
 
 def _attend_view(
     folded: torch.Tensor, key: torch.Tensor, value: torch.Tensor, rows: int, first_row: int, scale: float
-) -> Part:
+) -> list[Part]:
     """The attention of the rows from `first_row` on; the rows before it see nothing."""
     if first_row == 0:
-        return attend(folded, key, value, scale=scale)
+        return _attend_all(folded, key, value, scale)
     batch, kv_heads, _, dim = folded.shape
     seeing = folded.reshape(batch, kv_heads, -1, rows, dim)[:, :, :, first_row:]
     output, lse = attend(seeing.reshape(batch, kv_heads, -1, dim), key, value, scale=scale)
     output = pad(output.reshape(*seeing.shape[:-1], -1), (0, 0, first_row, 0))
     lse = pad(lse.reshape(seeing.shape[:-1]), (first_row, 0), value=float("-inf"))
-    return output.flatten(2, 3), lse.flatten(2, 3)
+    return [(output.flatten(2, 3), lse.flatten(2, 3))]
+
+
+def _attend_all(folded: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> list[Part]:
+    """The attention of rows that see all of the keys. For few rows the kernel has one task a head, and threads wait:
+    many keys are then cut into chunks that stand where a batch would (idea: Flash-Decoding, Dao et al., 2023)."""
+    length = key.shape[2]
+    if folded.shape[2] > _FEW_ROWS or length < _MANY_KEYS or not key.is_cpu:
+        return [attend(folded, key, value, scale=scale)]
+    each, rest = divmod(length, _CHUNKS)
+    kept = (states[0, :, : length - rest] for states in (key, value))
+    chunks = (torch.unflatten(states, 1, (_CHUNKS, each)).transpose(0, 1) for states in kept)
+    output, lse = attend(folded.expand(_CHUNKS, -1, -1, -1), *chunks, scale=scale)
+    parts = list(zip(torch.split(output, 1), torch.split(lse, 1), strict=True))
+    if rest:
+        parts.append(attend(folded, key[:, :, length - rest :], value[:, :, length - rest :], scale=scale))
+    return parts
