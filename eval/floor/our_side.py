@@ -20,7 +20,7 @@ class OurSide:
     """A context of modules with reuse, from strings to the first token. Every module is imported; where positions allow
     any order, in a shuffled one.
 
-    `sample_ms` is what lies between the end of the model's pass and the first token: logits to float32, sampling.
+    `sample_ms` is what the prefill takes beside the model's pass: its input, logits to float32, sampling.
     """
 
     def __init__(self, engine: PromptCache, variant: Variant, schema: LoadedSchema) -> None:
@@ -49,7 +49,7 @@ class OurSide:
     def take(self, question: Question, later: bool) -> None:
         """See `Side`."""
         # A prepacked engine runs a model of its own, which shares the embedding and little else.
-        with TokenHook(self.engine.model) as hook, _PassEnd(self.engine._adapter.model) as first:
+        with TokenHook(self.engine.model) as hook, _FirstPass(self.engine._adapter.model) as first:
             start = time.perf_counter()
             prompt = self._prompt(question.text)
             built_ms = (time.perf_counter() - start) * 1000
@@ -57,7 +57,7 @@ class OurSide:
             steps = done.usage.completion_tokens - 1
             hook.expect(self.name, [len(question.ids)] + [1] * steps)
         found = done.timings
-        sample_ms = (start - first.time) * 1000 + built_ms + found.ttft_ms
+        sample_ms = found.prefill_ms - first.ms
         self._add("ttft_ms", built_ms + found.ttft_ms)
         self._add("plan_ms", built_ms + found.plan_ms)
         self._add("assemble_ms", found.assemble_ms)
@@ -88,19 +88,27 @@ class OurSide:
         self._times[name].append(ms)
 
 
-class _PassEnd:
-    """When the first forward pass ended (`time`, of `time.perf_counter`), while it is held with `with`."""
+class _FirstPass:
+    """How long the first forward pass took (`ms`), while it is held with `with`."""
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self.time = 0.0
+        self._times: list[float] = []
 
-    def __enter__(self) -> _PassEnd:
-        self._handle = self._model.register_forward_hook(self._stamp)
+    @property
+    def ms(self) -> float:
+        """From its begin to its end."""
+        begin, end = self._times[:2]
+        return (end - begin) * 1000
+
+    def __enter__(self) -> _FirstPass:
+        stamps = (self._model.register_forward_pre_hook, self._model.register_forward_hook)
+        self._handles = [register(self._stamp) for register in stamps]
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._handle.remove()
+        for handle in self._handles:
+            handle.remove()
 
-    def _stamp(self, module: Any, inputs: Any, output: Any) -> None:
-        self.time = self.time or time.perf_counter()
+    def _stamp(self, *_: object) -> None:
+        self._times.append(time.perf_counter())

@@ -28,9 +28,8 @@ from promptcache.cli.options import (
     StoreFolder,
 )
 from promptcache.cli.reply import comparison, facts, speedup, statistics
-from promptcache.cli.schema_files import find_schema
-from promptcache.cli.session import encode_schema, open_engine, store_config
-from promptcache.pml import Prompt, read_prompt
+from promptcache.cli.session import open_engine, ready_for, store_config
+from promptcache.pml import Prompt
 
 if TYPE_CHECKING:
     from promptcache.engine import PromptCache
@@ -64,17 +63,15 @@ def run(
         raise typer.BadParameter("--compare and --no-reuse exclude each other")
     with reported(as_json=as_json):
         with stdout_kept_clean():
-            # Faults of the prompt are told before anything that takes time: the model, then the encoding.
-            schema_file = find_schema(read_prompt(prompt), prompt, schema or [], schemas or [])
             config = store_config(store)
-            engine = open_engine(model, dtype=dtype, layout=layout, encoding=encoding, repair=repair, store=config)
-            files = dict.fromkeys([*(schema or []), *([schema_file] if schema_file else [])])
-            for path in files:
-                engine.load_schema(path, encode=False)
-            engine.plan(prompt, repair=repair)
-            for path in () if no_reuse else files:
-                encode_schema(engine, path)
-
+            engine = ready_for(
+                prompt,
+                schema or [],
+                schemas or [],
+                lambda: open_engine(model, dtype=dtype, layout=layout, encoding=encoding, repair=repair, store=config),
+                repair=repair,
+                encode=not no_reuse,
+            )
         ask = partial(
             engine.stream,
             prompt,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from promptcache.cli.console import spinner, token_bar
+from promptcache.cli.schema_files import find_schema
 from promptcache.config import StoreConfig, store_home
 from promptcache.errors import RequestError
+from promptcache.pml import read_prompt
 
 if TYPE_CHECKING:
     from promptcache.engine import PromptCache
@@ -45,6 +48,28 @@ def open_engine(
             )
         except RequestError as fault:
             raise typer.BadParameter(f"{fault.message}; {fault.hint}") from fault
+
+
+def ready_for(
+    prompt: Path,
+    files: Sequence[Path],
+    folders: Sequence[Path],
+    open_it: Callable[[], PromptCache],
+    *,
+    repair: str | None = None,
+    encode: bool = True,
+) -> PromptCache:
+    """The engine that `open_it` opens, with the given schemas and that of the prompt's file. Faults of the prompt are
+    told before anything that takes time: the model, then the encoding."""
+    schema_file = find_schema(read_prompt(prompt), prompt, files, folders)
+    engine = open_it()
+    named = dict.fromkeys([*files, *([schema_file] if schema_file else [])])
+    for path in named:
+        engine.load_schema(path, encode=False)
+    engine.plan(prompt, repair=repair)
+    for path in named if encode else ():
+        encode_schema(engine, path)
+    return engine
 
 
 def encode_schema(engine: PromptCache, path: Path) -> LoadedSchema:

@@ -24,10 +24,9 @@ from promptcache.cli.options import (
     Repair,
     SchemaFiles,
     SchemaFolders,
+    StoreFolder,
 )
-from promptcache.cli.schema_files import find_schema
-from promptcache.cli.session import encode_schema, open_engine
-from promptcache.pml import read_prompt
+from promptcache.cli.session import open_engine, ready_for, store_config
 
 if TYPE_CHECKING:
     from promptcache.runtime.verification import Verification
@@ -46,19 +45,20 @@ def verify(
     dtype: Dtype = DTYPE,
     layout: Layout = LAYOUT,
     encoding: Encoding = ENCODING,
+    store: StoreFolder = None,
     repair: Repair = None,
 ) -> None:
     """Hold a prompt with reuse against its full prefill: module by module, and what would mend it."""
     with reported(as_json=as_json):
         with stdout_kept_clean():
-            schema_file = find_schema(read_prompt(prompt), prompt, schema or [], schemas or [])
-            engine = open_engine(model, dtype=dtype, layout=layout, encoding=encoding, repair=repair)
-            files = dict.fromkeys([*(schema or []), *([schema_file] if schema_file else [])])
-            for path in files:
-                engine.load_schema(path, encode=False)
-            engine.plan(prompt, repair=repair)
-            for path in files:
-                encode_schema(engine, path)
+            config = store_config(store)
+            engine = ready_for(
+                prompt,
+                schema or [],
+                schemas or [],
+                lambda: open_engine(model, dtype=dtype, layout=layout, encoding=encoding, repair=repair, store=config),
+                repair=repair,
+            )
             with spinner("comparing"):
                 found = engine.verify(prompt, answer=answer, max_new_tokens=max_new_tokens, repair=repair)
         if as_json:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -37,6 +38,13 @@ class KVBlock:
             tuple(value[:, start:end] for value in self.values),
             self.place and (self.place[0], self.place[1] + start),
         )
+
+    @classmethod
+    def joined(cls, blocks: Sequence[KVBlock]) -> KVBlock:
+        """The tokens of one block or more side by side, in a copy."""
+        keys = tuple(torch.cat(each, 1) for each in zip(*(block.keys for block in blocks), strict=True))
+        values = tuple(torch.cat(each, 1) for each in zip(*(block.values for block in blocks), strict=True))
+        return cls(keys, values)
 
     def copy(self) -> KVBlock:
         """Own, contiguous tensors, exactly as long as the block."""

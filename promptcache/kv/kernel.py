@@ -7,6 +7,9 @@ import torch
 _BLIND = torch.finfo(torch.float32).min / 2
 """Scores below it come from a mask: additive masks hide with the dtype's lowest value."""
 
+Part = tuple[torch.Tensor, torch.Tensor]
+"""Attention to some of the keys: output [batch, heads, rows, value_dim], log-sum-exp [batch, heads, rows]."""
+
 _KERNEL_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -19,7 +22,7 @@ def attend(
     mask: torch.Tensor | None = None,
     causal: bool = False,
     may_blind: bool = True,
-) -> tuple[torch.Tensor, torch.Tensor]:
+) -> Part:
     """Attention of [batch, heads, rows, head_dim] to [batch, heads, seq_len, head_dim].
 
     Returns the output [batch, heads, rows, value_dim] in the query's dtype and the log-sum-exp of the scaled scores

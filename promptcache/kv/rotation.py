@@ -12,6 +12,7 @@ from functools import cached_property
 
 import torch
 
+from promptcache.kv.arena import Arena
 from promptcache.kv.block import KVBlock
 
 
@@ -72,13 +73,15 @@ def gather(blocks: Sequence[tuple[KVBlock, int]], rotations: Rotations | None, t
     for key, rotary in zip(target.keys, rotations, strict=True):
         if rotary is not None:
             if rotary not in tables:
-                tables[rotary] = rotary.tables(torch.repeat_interleave(shifts, lengths), key)
+                by_token = lengths.to(key.device)
+                cosines, sines = (torch.repeat_interleave(t, by_token, 0) for t in rotary.tables(shifts, key))
+                tables[rotary] = cosines, sines
             key.copy_(rotary.apply(key, *tables[rotary]))
 
 
 def moved(block: KVBlock, shift: int, rotations: Rotations) -> KVBlock:
     """A copy of one block as used `shift` positions later."""
-    copy = block.copy()
+    copy = Arena.like(block, block.seq_len).view(0, block.seq_len)
     gather([(block, shift)], rotations, copy)
     return copy
 

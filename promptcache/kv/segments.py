@@ -13,9 +13,9 @@ import torch
 from torch.nn.functional import pad
 
 from promptcache.kv.block import KVBlock
-from promptcache.kv.kernel import attend, merge
+from promptcache.kv.kernel import Part, attend, merge
 from promptcache.kv.rotation import Turns
-from promptcache.kv.window import Part, Windows
+from promptcache.kv.window import Windows
 
 _MASKED_ROWS = 128
 """Up to so many new tokens their causal order is an additive mask, so that keys need no repeating; above, the kernel's

@@ -6,11 +6,8 @@ from dataclasses import dataclass, field
 
 import torch
 
-from promptcache.kv.kernel import attend
+from promptcache.kv.kernel import Part, attend
 from promptcache.kv.mask import visibility_mask
-
-Part = tuple[torch.Tensor, torch.Tensor]
-"""Attention to some keys: output [1, num_kv_heads, group * rows, value_dim], log-sum-exp without the last dim."""
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from promptcache.errors import LayoutError
 from promptcache.layout.arguments import argument_ids
 from promptcache.layout.dialogue import Between, Tail, tail_of
 from promptcache.layout.import_order import ImportOrder, PromptOrder
-from promptcache.layout.joint import use_joint_states
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.new_text import spell
 from promptcache.layout.placed import PlacedText
-from promptcache.layout.plan import RequestPlan, Run, finish_runs, is_exact
+from promptcache.layout.plan import RequestPlan, Run
+from promptcache.layout.prompt_plan import prompt_plan
 from promptcache.layout.tokenizer import Piece, Tokenizer
 from promptcache.layout.tree import Item, ModuleNode, ParameterNode, SegmentNode, UnionNode
 from promptcache.pml import BoundImport, BoundPrompt
@@ -22,15 +22,14 @@ from promptcache.source import Span
 
 def place(layout: SchemaLayout, prompt: BoundPrompt, tokenizer: Tokenizer, max_positions: int | None) -> RequestPlan:
     """The plan of a bound prompt. Raises PromptError, LayoutError, TurnError."""
-    imported = [item.path for item in prompt.imports()]
-    runs = finish_runs(use_joint_states(layout, _placed(layout, prompt, tokenizer).runs, imported, relocates=True))
-    if max_positions is not None and runs and runs[-1].end > max_positions:
+    plan = prompt_plan(layout, prompt, _placed(layout, prompt, tokenizer).runs, relocates=True)
+    if max_positions is not None and plan.end > max_positions:
         raise LayoutError(
-            f"the prompt takes {runs[-1].end} tokens and the model has {max_positions} positions",
+            f"the prompt takes {plan.end} tokens and the model has {max_positions} positions",
             hint="import less, or shorten the new text",
             span=prompt.span,
         )
-    return RequestPlan(layout.name, runs, is_exact(runs, layout.passes), layout.policy, layout.encoding)
+    return plan
 
 
 def place_texts(layout: SchemaLayout, prompt: BoundPrompt, tokenizer: Tokenizer) -> tuple[PlacedText, ...]:

@@ -6,7 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from promptcache.layout.encoding import EncodingPass, JointStates, Segment
+from promptcache.layout.encoding import EncodingPass, JointStates, Placed, Segment
+from promptcache.layout.encoding import encoding as find_encoding
+from promptcache.layout.key import KeyContext
+from promptcache.layout.places import Places
 from promptcache.layout.tree import ModuleNode, SchemaTree
 from promptcache.pml import Note, Schema
 
@@ -56,3 +59,33 @@ class SchemaLayout:
     def name(self) -> str:
         """The schema's name."""
         return self.schema.name
+
+
+def laid_out(
+    schema: Schema,
+    tree: SchemaTree,
+    places: Places,
+    *,
+    policy: str,
+    relocates: bool,
+    encoding: str,
+    bos_id: int | None,
+    context: KeyContext,
+) -> SchemaLayout:
+    """The layout of a policy that has given places to a tree. Raises RequestError for an unknown encoding."""
+    placed = Placed(places.segments, places.parameters, relocatable=relocates)
+    encoded = find_encoding(encoding)(tree, placed, bos_id, context)
+    return SchemaLayout(
+        schema=schema,
+        tree=tree,
+        policy=policy,
+        encoding=encoding,
+        passes=encoded.passes,
+        segments=encoded.segments,
+        segment_starts=places.segments,
+        starts=places.modules,
+        parameters=places.parameters,
+        num_positions=places.end,
+        scaffolds=encoded.scaffolds,
+        notes=(*schema.notes, *tree.notes),
+    )

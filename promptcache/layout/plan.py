@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, pairwise
@@ -74,6 +74,11 @@ class RequestPlan:
         """Tokens of the whole prompt."""
         return sum(run.length for run in self.runs)
 
+    @property
+    def end(self) -> int:
+        """The position behind the last token; 0 where there is none."""
+        return self.runs[-1].end if self.runs else 0
+
     def without_reuse(self) -> RequestPlan:
         """The same ids at the same positions, all computed: the baseline."""
         runs = tuple(Run(run.start, run.ids, "fresh") for run in self.runs)
@@ -99,17 +104,15 @@ def is_exact(runs: Sequence[Run], passes: Sequence[EncodingPass]) -> bool:
     return all(exact for run, exact in zip(runs, exact_runs(runs, passes), strict=True) if run.kind == "reused")
 
 
-def exact_runs(runs: Sequence[Run], passes: Sequence[EncodingPass]) -> list[bool]:
+def exact_runs(runs: Sequence[Run], passes: Sequence[EncodingPass]) -> Iterator[bool]:
     """For each run whether it has a stored state, and that saw exactly the tokens that stand before it."""
     ids: list[int] = []
     places: list[int] = []
-    found = []
     for run in runs:
         exact = False
         if run.segment is not None and run.segment.encoding_pass >= 0:
             made, seen = passes[run.segment.encoding_pass], run.segment.offset + run.offset
             exact = seen == len(ids) and made.ids[:seen] == tuple(ids) and made.positions[:seen] == tuple(places)
-        found.append(exact)
+        yield exact
         ids += run.ids
         places += range(run.start, run.end)
-    return found

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from promptcache.errors import LayoutError
-from promptcache.layout.encoding import Placed
-from promptcache.layout.encoding import encoding as find_encoding
 from promptcache.layout.key import KeyContext
-from promptcache.layout.layout import SchemaLayout
+from promptcache.layout.layout import SchemaLayout, laid_out
 from promptcache.layout.placed import PlacedText
 from promptcache.layout.places import Places
 from promptcache.layout.plan import RequestPlan
@@ -32,21 +30,15 @@ class Reserved:
         places = Places(tree.root)
         if max_positions is not None and places.end > max_positions:
             raise _too_long(tree, places, max_positions)
-        placed = Placed(places.segments, places.parameters, relocatable=False)
-        encoded = find_encoding(encoding)(tree, placed, tokenizer.bos_id, context)
-        return SchemaLayout(
-            schema=schema,
-            tree=tree,
+        return laid_out(
+            schema,
+            tree,
+            places,
             policy=self.name,
+            relocates=self.relocates,
             encoding=encoding,
-            passes=encoded.passes,
-            segments=encoded.segments,
-            segment_starts=places.segments,
-            starts=places.modules,
-            parameters=places.parameters,
-            num_positions=places.end,
-            scaffolds=encoded.scaffolds,
-            notes=(*schema.notes, *tree.notes),
+            bos_id=tokenizer.bos_id,
+            context=context,
         )
 
     def plan(

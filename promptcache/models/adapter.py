@@ -35,7 +35,7 @@ class ModelAdapter:
     def __init__(self, model: PreTrainedModel, *, prepack: bool = False) -> None:
         """`prepack`: see `prepacked`."""
         self.model = self._owners = model
-        config = model.config.get_text_config()
+        config = self._config = model.config.get_text_config()
         refuse_unsupported(model)
         self._takes_positions = "position_ids" in signature(type(model).forward).parameters
         self.num_layers = int(config.num_hidden_layers)
@@ -72,7 +72,9 @@ class ModelAdapter:
         """Whether the last of three tokens predicts the same wherever the two before it stand."""
         last = min(self.max_positions or 100, 100) - 1
         ids = [each % self.vocab_size for each in (1, 2, 3)]
-        near, far = (self._run(ids, [*places], self.new_cache(3), None, 1) for places in ((0, 1, 2), (0, 1, last)))
+        near, far = (
+            _logits(self._output(ids, places, self.new_cache(3), None, 1)) for places in ((0, 1, 2), (0, 1, last))
+        )
         return last > 2 and torch.equal(near, far)
 
     @property
@@ -156,7 +158,7 @@ class ModelAdapter:
         def make(window: int | None) -> torch.Tensor:
             return visibility_mask(queries, keys, self.dtype, window, among)
 
-        return mask_by_layer(self.model.config.get_text_config(), self.windows, make)
+        return mask_by_layer(self._config, self.windows, make)
 
     def forward(
         self,
@@ -179,7 +181,7 @@ class ModelAdapter:
         empty = cache.get_seq_length() == 0
         assert mask is None if self.counts_slots else mask is not None or empty, "only an empty cache has no mask"
         mask = self._own_mask(positions) if mask is None else mask
-        return self._run(ids, positions, cache, mask, keep, **self._noisy(ids, noise))
+        return _logits(self._output(ids, positions, cache, mask, keep, **self._noisy(ids, noise)))
 
     def _noisy(self, ids: Sequence[int], noise: float) -> dict[str, Any]:
         if not noise:
@@ -205,12 +207,12 @@ class ModelAdapter:
     ) -> torch.Tensor:
         """As `forward`, with stored segments attended where they lie and `tail` holding what the request computed."""
         if not segments.views and segments.mask is None and tail.get_seq_length() == 0:
-            return self._run(ids, positions, tail, self._own_mask(positions), keep)
+            return _logits(self._output(ids, positions, tail, self._own_mask(positions), keep))
         # A mask with four dimensions is passed on as it is, so none is built; our attention function does without.
         none = torch.zeros((1, 1, 1, 1), dtype=self.dtype, device=self.device)
-        unused = mask_by_layer(self.model.config.get_text_config(), self.windows, lambda window: none)
+        unused = mask_by_layer(self._config, self.windows, lambda window: none)
         with active(segments):
-            return self._run(ids, positions, tail, unused, keep)
+            return _logits(self._output(ids, positions, tail, unused, keep))
 
     def attention_mass(
         self, ids: Sequence[int], positions: Sequence[int], cache: BufferCache, mask: Mask | None, rows: Sequence[int]
@@ -219,7 +221,7 @@ class ModelAdapter:
         layers, heads and rows, float32 [slots after the update]."""
         if self.attends_segments:
             with watched(watch := Watch(rows)):
-                self._run(ids, positions, cache, mask, 1)
+                self._output(ids, positions, cache, mask, 1)
             return torch.stack([mass.to(self.device) for mass in watch.layers]).sum(0)
         weights = self._output(ids, positions, cache, mask, 1, output_attentions=True).attentions
         chosen = torch.tensor(rows)
@@ -240,18 +242,6 @@ class ModelAdapter:
             # MPT's configuration switches it off, and `generate` would then put the whole prompt behind the cache.
             "use_cache": True,
         }
-
-    def _run(
-        self,
-        ids: Sequence[int],
-        positions: Sequence[int],
-        cache: BufferCache,
-        mask: Mask | None,
-        keep: int,
-        **more: Any,
-    ) -> torch.Tensor:
-        with torch.no_grad():
-            return self._output(ids, positions, cache, mask, keep, **more).logits[0].float()  # type: ignore[no-any-return]
 
     def _output(
         self,
@@ -281,6 +271,11 @@ class ModelAdapter:
 
     def _tensor(self, numbers: Sequence[int]) -> torch.Tensor:
         return torch.tensor(numbers, dtype=torch.long, device=self.device)
+
+
+def _logits(output: Any) -> torch.Tensor:
+    """Of the one row, float32."""
+    return output.logits[0].float()  # type: ignore[no-any-return]
 
 
 def _max_positions(config: Any) -> int | None:

@@ -116,9 +116,8 @@ class BufferCache(Cache):
 def dynamic_cache(blocks: Sequence[KVBlock], copies: int) -> DynamicCache:
     """transformers' own cache with the tokens of these blocks side by side, copied, for `copies` rows."""
     cache = DynamicCache()
-    for layer in range(blocks[0].num_layers if blocks else 0):
-        keys = torch.cat([block.keys[layer] for block in blocks], dim=-2)
-        values = torch.cat([block.values[layer] for block in blocks], dim=-2)
+    whole = KVBlock.joined(blocks)
+    for layer, (keys, values) in enumerate(zip(whole.keys, whole.values, strict=True)):
         cache.update(keys[None], values[None], layer)
     if copies > 1:
         cache.batch_repeat_interleave(copies)

@@ -9,7 +9,7 @@ import torch
 
 from promptcache.errors import UnsupportedModelError
 
-Windows = tuple[int | None, ...]
+Widths = tuple[int | None, ...]
 """For each layer how many positions a token sees, itself included; None for all."""
 
 Mask = torch.Tensor | dict[str, torch.Tensor]
@@ -17,7 +17,7 @@ Mask = torch.Tensor | dict[str, torch.Tensor]
 families whose layers differ. These lose their windows without a word where they get one mask for all."""
 
 
-def find_windows(config: Any) -> Windows:
+def find_windows(config: Any) -> Widths:
     """The windows of a text configuration: of the layers typed `sliding_attention`, else of all layers."""
     width = getattr(config, "sliding_window", None)
     layers = int(config.num_hidden_layers)
@@ -27,7 +27,7 @@ def find_windows(config: Any) -> Windows:
     return tuple(int(width) if kind == "sliding_attention" else None for kind in types) if types else (width,) * layers
 
 
-def refuse_untold_windows(model: Any, said: Sequence[int | None], known: Windows) -> None:
+def refuse_untold_windows(model: Any, said: Sequence[int | None], known: Widths) -> None:
     """Raises UnsupportedModelError for a layer that says it has a window (None where it says nothing) other than the
     one known: our masks would then take the place of the right ones."""
     for layer, (its_own, ours) in enumerate(zip(said, known, strict=True)):
@@ -39,7 +39,7 @@ def refuse_untold_windows(model: Any, said: Sequence[int | None], known: Windows
             )
 
 
-def mask_by_layer(config: Any, windows: Windows, make: Callable[[int | None], torch.Tensor]) -> Mask:
+def mask_by_layer(config: Any, windows: Widths, make: Callable[[int | None], torch.Tensor]) -> Mask:
     """The mask argument; `make(window)` gives the mask of layers with that window."""
     if len(set(windows)) == 1:
         return make(windows[0])

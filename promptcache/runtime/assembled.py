@@ -7,10 +7,12 @@ from collections.abc import Sequence
 import torch
 
 from promptcache.kv.block import KVBlock
+from promptcache.kv.rotation import gather
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.token_tree import TokenTree
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.state import Blocks, computed_slots, tree_mask, used_states
+from promptcache.runtime.state import computed_slots, rotations_of, run_states, tree_mask, used_states
+from promptcache.store.base import Blocks
 
 
 class AssembledState:
@@ -25,9 +27,10 @@ class AssembledState:
         self.ids = [token for run in computed for token in run.ids]
         self.positions = [position for run in computed for position in range(run.start, run.end)]
         self.cache = adapter.new_cache(plan.num_tokens + room)
-        for run in reused:
-            self.cache.append(used_states(run, blocks, adapter))
-        self.reused = self.cache.get_seq_length()
+        self.reused = sum(run.length for run in reused)
+        if reused:
+            parts = [(run_states(run, blocks), run.shift) for run in reused]
+            gather(parts, rotations_of(plan, adapter), self.cache.extend(self.reused))
         self.slots = [position for run in reused for position in range(run.start, run.end)]
         self.next_position = plan.runs[-1].end
 

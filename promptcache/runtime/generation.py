@@ -16,9 +16,10 @@ from promptcache.runtime.options import Sampling
 from promptcache.runtime.repair.base import RepairPolicy
 from promptcache.runtime.repair.none import NO_REPAIR
 from promptcache.runtime.repair.probe import AttentionProbe
-from promptcache.runtime.state import AttentionState, Blocks, attention_state
+from promptcache.runtime.state import AttentionState, attention_state
 from promptcache.runtime.text_stream import TextStream
 from promptcache.runtime.timing import Stopwatch, Timings
+from promptcache.store.base import Blocks
 from promptcache.store.lease import Lease
 
 

@@ -10,7 +10,8 @@ from promptcache.kv.block import KVBlock
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.token_tree import TokenTree
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.state import Blocks, used_states
+from promptcache.runtime.state import used_states
+from promptcache.store.base import Blocks
 
 
 class OrderedState:
@@ -56,11 +57,7 @@ class OrderedState:
         """See `AttentionState`."""
         places = [(run.start, run.end) for run in self._plan.runs if run.kind != "reused"]
         decoded = (self._plan.num_tokens, self.cache.get_seq_length())
-        parts = [self.cache.view(*place) for place in (*places, decoded)]
-        return KVBlock(
-            tuple(torch.cat(keys, -2) for keys in zip(*(part.keys for part in parts), strict=True)),
-            tuple(torch.cat(values, -2) for values in zip(*(part.values for part in parts), strict=True)),
-        )
+        return KVBlock.joined([self.cache.view(*place) for place in (*places, decoded)])
 
     def attention_shares(self, rows: Sequence[int]) -> torch.Tensor:
         """See `AssembledState`."""

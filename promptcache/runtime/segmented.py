@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -15,7 +16,8 @@ from promptcache.kv.window import Windows
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.token_tree import TokenTree
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.state import Blocks, computed_slots, run_states, tree_mask, used_states
+from promptcache.runtime.state import computed_slots, rotations_of, run_states, tree_mask, used_states
+from promptcache.store.base import Blocks
 
 GATHERED_TOKENS = 128
 """Runs of up to so many reused tokens are copied to the front of the tail: a call of the kernel for each of them, in
@@ -41,18 +43,23 @@ class SegmentedState:
         computed = [run for run in plan.runs if run.kind != "reused"]
         self.ids = [token for run in computed for token in run.ids]
         self.positions = [position for run in computed for position in range(run.start, run.end)]
-        gathered, views, self._first_rows = _views(plan, blocks, self.positions, gathered_tokens)
-        self.views = tuple(view for view, _ in views)
-        self._view_positions = tuple(torch.tensor(positions) for _, positions in views)
-        self._tail_positions = [position for _, _, positions in gathered for position in positions]
-        rotations = adapter.rotations if any(run.shift for run in plan.runs if run.kind == "reused") else None
+        limit = GATHERED_TOKENS if gathered_tokens is None else gathered_tokens
+        stretches = _stretches(plan, blocks, self.positions)
+        gathered = [each for each in stretches if each.block.seq_len <= limit]
+        viewed = [each for each in stretches if each.block.seq_len > limit]
+        self.views = tuple(SegmentView.of(each.block, each.first_row, each.shift) for each in viewed)
+        firsts = [each.first_row for each in gathered for _ in range(each.block.seq_len)]
+        self._first_rows = tuple(firsts) if any(firsts) else ()
+        rotations = rotations_of(plan, adapter)
         shifts = tuple(sorted({view.shift for view in self.views if view.shift}))
         self._turns = Turns(shifts, rotations) if shifts and rotations else None
-        self._gathered = len(self._tail_positions)
+        self._gathered = len(firsts)
         self.tail = adapter.new_cache(self._gathered + len(self.ids) + room)
         if gathered:
-            blocks_shifts = [(block, shift) for block, shift, _ in gathered]
-            gather(blocks_shifts, rotations, self.tail.extend(self._gathered))
+            gather([(each.block, each.shift) for each in gathered], rotations, self.tail.extend(self._gathered))
+        # Who sees whom in a window goes by positions. Without one nobody asks for those of thousands of stored tokens.
+        self._tail_positions = _positions(gathered) if adapter.has_windows else []
+        self._view_positions = tuple(torch.tensor(_positions([each])) for each in viewed if adapter.has_windows)
         self.next_position = plan.runs[-1].end
 
     def prefill(self, *, keep: int = 1) -> torch.Tensor:
@@ -89,9 +96,9 @@ class SegmentedState:
         return self.tail.view(self._gathered, self.tail.get_seq_length()).copy()
 
     def _forward(self, ids: list[int], positions: list[int], mask: torch.Tensor | None, keep: int) -> torch.Tensor:
-        self._tail_positions += positions
         windows = None
         if self.adapter.has_windows:
+            self._tail_positions += positions
             rows, tail = torch.tensor(positions), torch.tensor(self._tail_positions)
             windows = Windows(self.adapter.windows, rows, tail, self._view_positions)
         segments = Segments(self.views, mask, self._turns, self._first_rows, windows)
@@ -103,30 +110,38 @@ class SegmentedState:
         self._first_rows = ()
 
 
-def _views(
-    plan: RequestPlan,
-    blocks: Blocks,
-    positions: list[int],
-    gathered_tokens: int | None,
-) -> tuple[list[tuple[KVBlock, int, list[int]]], list[tuple[SegmentView, list[int]]], tuple[int, ...]]:
-    """The reused runs, each with the positions of its tokens: those to gather in the tail, with their shifts, and a
-    view for each other one. Runs that lie side by side and are moved alike, with no computed token between, are one.
-    Then the first row that sees each gathered token, nothing where all rows see all of them."""
-    limit = GATHERED_TOKENS if gathered_tokens is None else gathered_tokens
-    found: list[tuple[KVBlock, int, int, list[int]]] = []
+@dataclass(frozen=True)
+class _Stretch:
+    """Reused states that lie side by side: `first_row` is the first computed token that sees them, `shift` as in `Run`,
+    `places` the positions that they are used at."""
+
+    block: KVBlock
+    first_row: int
+    shift: int
+    places: tuple[range, ...]
+
+    def joined(self, behind: _Stretch) -> list[_Stretch]:
+        """This one and the next, as one where they can be."""
+        if (self.first_row, self.shift) == (behind.first_row, behind.shift) and (
+            whole := coalesce(self.block, behind.block)
+        ):
+            return [replace(self, block=whole, places=self.places + behind.places)]
+        return [self, behind]
+
+
+def _stretches(plan: RequestPlan, blocks: Blocks, positions: list[int]) -> list[_Stretch]:
+    """The reused runs. Those that lie side by side and are moved alike, with no computed token between, are one."""
+    found: list[_Stretch] = []
     for run in plan.runs:
         if run.kind != "reused":
             continue
-        block, first_row, places = run_states(run, blocks), bisect_left(positions, run.start), range(run.start, run.end)
-        if found and found[-1][1:3] == (first_row, run.shift) and (joined := coalesce(found[-1][0], block)):
-            found[-1] = (joined, first_row, run.shift, [*found[-1][3], *places])
-        else:
-            found.append((block, first_row, run.shift, [*places]))
-    gathered, views, first_rows = [], [], list[int]()
-    for block, first_row, shift, at in found:
-        if block.seq_len <= limit:
-            gathered.append((block, shift, at))
-            first_rows += [first_row] * block.seq_len
-        else:
-            views.append((SegmentView.of(block, first_row, shift), at))
-    return gathered, views, tuple(first_rows) if any(first_rows) else ()
+        made = _Stretch(
+            run_states(run, blocks), bisect_left(positions, run.start), run.shift, (range(run.start, run.end),)
+        )
+        last = found.pop() if found else None
+        found += [made] if last is None else last.joined(made)
+    return found
+
+
+def _positions(stretches: Iterable[_Stretch]) -> list[int]:
+    return [position for each in stretches for places in each.places for position in places]

@@ -132,7 +132,7 @@ def _run(state: AttentionState, asked: RequestPlan, steps: Sequence[int]) -> _Pa
     computed = state.computed()
     states = [state.states_of(run) for run in asked.runs]
     states.append(computed.part(computed.seq_len - len(steps), computed.seq_len))
-    return _Pass(torch.cat(logits), _joined(states))
+    return _Pass(torch.cat(logits), KVBlock.joined(states))
 
 
 def _bounds(adapter: ModelAdapter, plan: RequestPlan, expected: _Pass) -> list[float]:
@@ -149,13 +149,6 @@ def _bounds(adapter: ModelAdapter, plan: RequestPlan, expected: _Pass) -> list[f
     ]
     noises.append(_logit_error(noisy.logits, expected.logits))
     return [min(_HOPELESS, max(_HALF_PRECISION_BOUND * unit, _NOISES * noise)) for noise in noises]
-
-
-def _joined(blocks: Sequence[KVBlock]) -> KVBlock:
-    return KVBlock(
-        tuple(torch.cat(keys, 1) for keys in zip(*(block.keys for block in blocks), strict=True)),
-        tuple(torch.cat(values, 1) for values in zip(*(block.values for block in blocks), strict=True)),
-    )
 
 
 def _state_error(found: torch.Tensor, expected: torch.Tensor) -> float:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Protocol
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 import torch
 
 from promptcache.errors import RequestError
 from promptcache.kv.block import KVBlock
-from promptcache.kv.rotation import moved
-from promptcache.layout.key import SegmentKey
+from promptcache.kv.rotation import Rotations, moved
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.token_tree import TokenTree
 from promptcache.models.adapter import ModelAdapter
+from promptcache.store.base import Blocks
 
-Blocks = Mapping[SegmentKey, KVBlock]
+if TYPE_CHECKING:
+    from promptcache.runtime.assembled import AssembledState
+    from promptcache.runtime.ordered import OrderedState
 
 
 class AttentionState(Protocol):
@@ -44,17 +46,23 @@ class AttentionState(Protocol):
 def attention_state(name: str, adapter: ModelAdapter, plan: RequestPlan, blocks: Blocks, room: int) -> AttentionState:
     """The state of that kind for a plan; `room` is how many tokens will be decoded. Raises RequestError for an unknown
     kind."""
-    from promptcache.runtime.assembled import AssembledState
-    from promptcache.runtime.ordered import OrderedState
     from promptcache.runtime.segmented import SegmentedState
 
-    known: dict[str, type[AssembledState] | type[OrderedState] | type[SegmentedState]] = {
-        "assembled": OrderedState if adapter.counts_slots else AssembledState,
+    known: dict[str, Callable[[ModelAdapter, RequestPlan, Blocks, int], AttentionState]] = {
+        "assembled": copied_state,
         "segments": SegmentedState,
     }
     if name not in known:
         raise RequestError(f"unknown attention {name!r}", hint=f"known are: {', '.join(sorted(known))}")
     return known[name](adapter, plan, blocks, room)
+
+
+def copied_state(adapter: ModelAdapter, plan: RequestPlan, blocks: Blocks, room: int) -> AssembledState | OrderedState:
+    """The state that copies reused states into one buffer: what every model can, and what can tell attention shares."""
+    from promptcache.runtime.assembled import AssembledState
+    from promptcache.runtime.ordered import OrderedState
+
+    return (OrderedState if adapter.counts_slots else AssembledState)(adapter, plan, blocks, room)
 
 
 def computed_slots(plan: RequestPlan) -> dict[int, int]:
@@ -73,6 +81,11 @@ def run_states(run: Run, blocks: Blocks) -> KVBlock:
     assert run.segment is not None
     block = blocks[run.segment.key]
     return block if run.length == block.seq_len else block.part(run.offset, run.offset + run.length)
+
+
+def rotations_of(plan: RequestPlan, adapter: ModelAdapter) -> Rotations | None:
+    """How the model turns keys, where a run of the plan is moved: not every model can tell."""
+    return adapter.rotations if any(run.shift for run in plan.runs if run.kind == "reused") else None
 
 
 def used_states(run: Run, blocks: Blocks, adapter: ModelAdapter) -> KVBlock:

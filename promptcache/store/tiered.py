@@ -38,6 +38,7 @@ class TieredStore:
         self.codec = codec
         self._memory = tuple(memory)
         self._disk = disk
+        self._tiers: tuple[Tier, ...] = (*memory, *((disk,) if disk is not None else ()))
 
     @property
     def largest_arena(self) -> int:
@@ -52,7 +53,7 @@ class TieredStore:
         self._memory[0].lease(wanted, lease)
         if self._disk is not None and lease:
             self._disk.touch(lease)
-        for tier in self._farther():
+        for tier in self._tiers[1:]:
             missing = [key for key in wanted if key not in lease]
             if missing and (found := tier.get(missing)):
                 self._keep(0, found, None, lease)
@@ -77,7 +78,7 @@ class TieredStore:
         """Which of them are in any tier, as far as can be told without reading their states."""
         keys = set(keys)
         found = self._memory[0].contains(keys)
-        for tier in self._farther():
+        for tier in self._tiers[1:]:
             if len(found) < len(keys):
                 found |= tier.contains(keys - found)
         return found
@@ -110,7 +111,7 @@ class TieredStore:
 
     def stats(self) -> StoreStats:
         """Blocks, bytes, budgets, hits, misses and evictions of each tier."""
-        tiers = {tier.name: tier.stats() for tier in (*self._memory, *self._farther()[len(self._memory) - 1 :])}
+        tiers = {tier.name: tier.stats() for tier in self._tiers}
         return StoreStats(tiers, sum(tier.num_leases for tier in self._memory))
 
     @property
@@ -120,9 +121,6 @@ class TieredStore:
 
     def __len__(self) -> int:
         return len(self._memory[0])
-
-    def _farther(self) -> tuple[Tier, ...]:
-        return (*self._memory[1:], *((self._disk,) if self._disk is not None else ()))
 
     def _keep(self, number: int, blocks: Blocks, origin: Origin | None, lease: Lease | None) -> None:
         """Puts blocks into a memory tier; what had to go, or found no room, into the next one."""

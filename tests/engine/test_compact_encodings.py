@@ -12,20 +12,9 @@ from promptcache.runtime import segmented
 from tests.engine.comparison import agrees, byte_engine, distance, expect, shifted_by
 from tests.engine.repairs import attention_of_fresh, repair_tokens
 from tests.engine.test_counts import HookCount
+from tests.engine.written import ghosts, prompt, schema
 from tests.oracle import FRESH, Token, tokens
 from tests.tiny import UNK
-
-
-def schema(body: str) -> str:
-    return f'<schema name="s">{body}</schema>'
-
-
-def prompt(body: str) -> str:
-    return f'<prompt schema="s">{body}</prompt>'
-
-
-def ghosts(text: bytes, start: int, group: str) -> list[Token]:
-    return tokens(text, start, group, ghost=True)
 
 
 @pytest.fixture(scope="module", params=["isolated", "anchored"])

@@ -9,6 +9,7 @@ import pytest
 
 from promptcache import PromptCache
 from tests.engine.comparison import agrees, byte_engine
+from tests.engine.written import ghosts, prompt, schema
 from tests.oracle import Token, tokens
 from tests.tiny import BOS, UNK
 
@@ -21,18 +22,6 @@ def anchored() -> PromptCache:
 @pytest.fixture(scope="module", params=["isolated", "anchored"])
 def engine(request: pytest.FixtureRequest) -> PromptCache:
     return byte_engine(encoding=request.param)
-
-
-def schema(body: str) -> str:
-    return f'<schema name="s">{body}</schema>'
-
-
-def prompt(body: str) -> str:
-    return f'<prompt schema="s">{body}</prompt>'
-
-
-def ghosts(text: bytes, start: int, group: str) -> list[Token]:
-    return tokens(text, start, group, ghost=True)
 
 
 def test_a_module_sees_the_text_before_it_and_no_sibling(anchored):

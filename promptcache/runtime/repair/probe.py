@@ -6,9 +6,8 @@ from collections.abc import Mapping
 
 from promptcache.layout.plan import RequestPlan
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.assembled import AssembledState
-from promptcache.runtime.ordered import OrderedState
-from promptcache.runtime.state import Blocks
+from promptcache.runtime.state import copied_state
+from promptcache.store.base import Blocks
 
 
 class AttentionProbe:
@@ -20,8 +19,7 @@ class AttentionProbe:
 
     def attention(self, plan: RequestPlan) -> Mapping[int, float]:
         """See `Probe`."""
-        kind = OrderedState if self._adapter.counts_slots else AssembledState
-        state = kind(self._adapter, plan, self._blocks, 0)
+        state = copied_state(self._adapter, plan, self._blocks, 0)
         computed = [run for run in plan.runs if run.kind != "reused"]
         asking = [run.kind == "fresh" for run in computed for _ in run.ids]
         rows = [row for row, fresh in enumerate(asking) if fresh or not any(asking)]
