@@ -21,6 +21,7 @@ SUITES: dict[str, str] = {
     "floor": "eval.suites.floor",
     "families": "eval.suites.families",
     "peers": "eval.suites.peers",
+    "memory": "eval.suites.memory",
 }
 """Name to module."""
 
