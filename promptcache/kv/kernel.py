@@ -1,16 +1,26 @@
-"""Attention that also returns its log-sum-exp: the one owner of the CPU kernel, and plain matrix products beside it."""
+"""Attention that also returns its log-sum-exp: the one owner of all kernels."""
 
 from __future__ import annotations
 
+import logging
+
 import torch
 
-_BLIND = torch.finfo(torch.float32).min / 2
-"""Scores below it come from a mask: additive masks hide with the dtype's lowest value."""
+from promptcache.kv.kernels.base import Kernel, Part
+from promptcache.kv.kernels.cpu_flash import CpuFlash
+from promptcache.kv.kernels.cuda_efficient import CudaEfficient
+from promptcache.kv.kernels.cuda_flash import CudaFlash
+from promptcache.kv.kernels.plain import Plain
 
-Part = tuple[torch.Tensor, torch.Tensor]
-"""Attention to some of the keys: output [batch, heads, rows, value_dim], log-sum-exp [batch, heads, rows]."""
+__all__ = ["KERNELS", "Part", "attend", "merge", "plain_attend"]
 
-_KERNEL_DTYPES = (torch.float32, torch.bfloat16, torch.float16)
+logger = logging.getLogger(__name__)
+
+KERNELS: list[Kernel] = [CpuFlash(), CudaFlash(), CudaEfficient(), Plain()]
+"""The first one that takes a call serves it; the last takes all."""
+
+_missing: set[str] = set()
+"""Kernels that this build of torch turned out not to have."""
 
 
 def attend(
@@ -32,17 +42,14 @@ def attend(
     """
     batch, heads, rows, _ = query.shape
     if rows == 0 or key.shape[-2] == 0:
-        # The CPU kernel ends the process on empty input.
+        # No kernel is asked for nothing: that of the CPU ends the process.
         output = query.new_zeros((batch, heads, rows, value.shape[-1]))
         return output, query.new_full((batch, heads, rows), float("-inf"), dtype=torch.float32)
-    if _kernel_takes(query, key, value):
-        output, lse = _flash_cpu(query, key, value, scale, mask, causal)
-    else:
-        output, lse = plain_attend(query, key, value, scale=scale, mask=mask, causal=causal)
+    output, lse = _by_kernel(query, key, value, scale, mask, causal)
     if mask is not None and may_blind:
-        # The kernel says 0 for a row that sees nothing, and its output is then the mean of all values.
+        # Kernels say 0 for such a row, or the lowest value, and give the mean of all values, or nan.
         blind = (mask.amax(-1) <= torch.finfo(mask.dtype).min / 2).expand(batch, heads, rows)
-        output = output.masked_fill(blind[..., None], 0)
+        output = output.masked_fill(blind.unsqueeze(-1), 0)
         lse = lse.masked_fill(blind, float("-inf"))
     return output, lse
 
@@ -55,17 +62,9 @@ def plain_attend(
     scale: float,
     mask: torch.Tensor | None = None,
     causal: bool = False,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    """As `attend`, by matrix products in float32: for dims, dtypes and devices that the kernel does not take."""
-    scores = torch.matmul(query.float() * scale, key.float().transpose(-1, -2))
-    if causal:
-        rows, length = scores.shape[-2:]
-        scores = scores.masked_fill(torch.ones(rows, length, dtype=torch.bool, device=query.device).triu(1), _BLIND * 2)
-    if mask is not None:
-        scores = scores + mask.float()
-    lse = torch.logsumexp(scores, -1)
-    output = torch.matmul((scores - lse[..., None]).exp(), value.float())
-    return output.to(query.dtype), lse
+) -> Part:
+    """As `attend`, by matrix products in float32."""
+    return Plain().run(query, key, value, scale=scale, mask=mask, causal=causal)
 
 
 def merge(outputs: list[torch.Tensor], lses: list[torch.Tensor]) -> torch.Tensor:
@@ -80,31 +79,26 @@ def merge(outputs: list[torch.Tensor], lses: list[torch.Tensor]) -> torch.Tensor
     return merged.to(outputs[0].dtype)
 
 
-def _kernel_takes(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> bool:
-    return (
-        query.is_cpu
-        and query.dtype in _KERNEL_DTYPES
-        and query.dtype == key.dtype == value.dtype
-        and 8 <= query.shape[-1] == key.shape[-1] == value.shape[-1] <= 256
-        and query.shape[1] == key.shape[1] == value.shape[1]
-    )
-
-
-def _flash_cpu(
+def _by_kernel(
     query: torch.Tensor,
     key: torch.Tensor,
     value: torch.Tensor,
     scale: float,
     mask: torch.Tensor | None,
     causal: bool,
-) -> tuple[torch.Tensor, torch.Tensor]:
-    # A last stride other than 1 gives wrong numbers without an error.
-    query, key, value = (t if t.stride(-1) == 1 else t.contiguous() for t in (query, key, value))
-    if mask is not None:
-        shape = (*query.shape[:3], key.shape[-2])
-        mask = mask.to(query.dtype).expand(shape)
-        mask = mask if mask.stride(-1) == 1 else mask.contiguous()
-    output, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        query, key, value, 0.0, causal, attn_mask=mask, scale=scale
-    )
-    return output, lse.float()
+) -> Part:
+    for kernel in KERNELS:
+        if kernel.name not in _missing and kernel.takes(query, key, value, mask, causal):
+            try:
+                return kernel.run(query, key, value, scale=scale, mask=mask, causal=causal)
+            except RuntimeError as fault:
+                if not _says_missing(fault):
+                    raise
+                _missing.add(kernel.name)
+                logger.warning("this build of torch has no %s attention; another kernel takes its place", kernel.name)
+    raise AssertionError("the last kernel takes all")
+
+
+def _says_missing(fault: RuntimeError) -> bool:
+    """Whether a kernel is not there at all: torch knows its name on every platform, and has it not on every one."""
+    return isinstance(fault, NotImplementedError) or "not enabled for build" in str(fault)
