@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from typing import Any
 
 from eval.config import EvalConfig
 from promptcache.errors import RequestError
@@ -17,3 +18,13 @@ def check_options(config: EvalConfig, known: Sequence[str]) -> None:
             guess = f"did you mean {close[0]!r}? " if close else ""
             listed = ", ".join(known) or "none"
             raise RequestError(f"unknown option {name!r}", hint=f"{guess}options of {config.suite}: {listed}")
+
+
+def names_option(config: EvalConfig, option: str, default: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
+    """An option that is a list of known names. Raises RequestError for anything else."""
+    if option not in config.options:
+        return tuple(default)
+    found: Any = config.options[option]
+    if not isinstance(found, list) or not all(name in known for name in found):
+        raise RequestError(f"options: {option} is {found!r}", hint=f"it is a list of some of: {', '.join(known)}")
+    return tuple(found)

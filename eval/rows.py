@@ -32,3 +32,7 @@ ROWS = (
 FULL = "full"
 NO_CONTEXT = "no context"
 """The same question with nothing to read: how far off a prediction is that ignores the context."""
+
+SCORED = (FULL, "whole", "modular")
+"""The rows whose answers are written to their end and scored, unless a run names others: that can take longer than all
+else, and says less."""

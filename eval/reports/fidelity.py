@@ -23,8 +23,7 @@ def pooled_table(rows: Sequence[Row], names: Sequence[str]) -> str:
             lines.append([name, len(rows), "0", "0", "1", nll, "0", "0"])
             continue
         figures = [interval_text(bootstrap.mean(column(rows, name, key))) for key in _KEYS]
-        score = bootstrap.difference(column(rows, FULL, "score"), column(rows, name, "score"))
-        more = [_nll(rows, name), interval_text(score, digits=1, sign=True)]
+        more = [_nll(rows, name), _score(rows, name)]
         lines.append([name, len(rows), *figures, nll, *more])
     headers = ["row", "n", "mean KL", "KL, first token", "top-1 agreement", "NLL", "NLL - full", "score - full"]
     return markdown_table(headers, lines, digits=3)
@@ -62,6 +61,18 @@ def interval_text(found: Interval, *, digits: int = 3, sign: bool = False) -> st
 def column(rows: Sequence[Row], name: str, key: str) -> list[float]:
     """One figure of one way to answer, a value a record."""
     return [float(row["rows"][name][key]) for row in rows]
+
+
+def is_scored(rows: Sequence[Row], name: str) -> bool:
+    """Whether that row's answers were written and scored."""
+    return all(row["rows"][name]["score"] is not None for row in rows)
+
+
+def _score(rows: Sequence[Row], name: str) -> str | None:
+    if not (is_scored(rows, FULL) and is_scored(rows, name)):
+        return None
+    change = bootstrap.difference(column(rows, FULL, "score"), column(rows, name, "score"))
+    return interval_text(change, digits=1, sign=True)
 
 
 def _nll(rows: Sequence[Row], name: str) -> str:

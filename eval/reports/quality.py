@@ -11,7 +11,7 @@ from eval.longbench.tasks import find_task
 from eval.paper import PAPER_MODELS, PAPER_NAMES, PAPER_SCORES
 from eval.plots import bar_plot
 from eval.reports.by_dataset import Row, by_dataset, paper_and_others
-from eval.reports.fidelity import column, cost_in_words, dataset_table, pooled_table
+from eval.reports.fidelity import column, cost_in_words, dataset_table, is_scored, pooled_table
 from eval.reports.run_facts import run_facts
 from eval.results import RunFolder
 from eval.rows import FULL, NO_CONTEXT, ROWS
@@ -64,10 +64,10 @@ def _introduction() -> Iterator[str]:
 
 def _group(rows: Sequence[Row]) -> Iterator[str]:
     paper, others = paper_and_others(rows)
-    if paper:
+    if paper and is_scored(rows, FULL):
         yield "### Score, in the form of the paper's accuracy table (there: baseline / cached)\n"
         yield _score_table(paper, beside=True)
-    if others:
+    if others and is_scored(rows, FULL):
         yield "### Score, the other datasets\n"
         yield _score_table(others, beside=False)
     known = [row for row in rows if row["answer_tokens"]]
@@ -84,7 +84,7 @@ def _group(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _score_table(rows: Sequence[Row], *, beside: bool) -> str:
-    names = (FULL, *_REUSE, NO_CONTEXT)
+    names = [name for name in (FULL, *_REUSE, NO_CONTEXT) if is_scored(rows, name)]
     lines = []
     for dataset, group in by_dataset(rows):
         tokens = round(mean(row["rows"][FULL]["tokens"] for row in group))

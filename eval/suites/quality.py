@@ -19,18 +19,20 @@ from eval.longbench.parts import PromptParts
 from eval.longbench.sample import Sample, choose_samples
 from eval.longbench.scoring import score_record
 from eval.longbench.split import Split
-from eval.options import check_options
+from eval.options import check_options, names_option
 from eval.progress import work_through
 from eval.reports.quality import write_report
 from eval.results import RunFolder
-from eval.rows import FULL, NO_CONTEXT, ROWS, ReuseRow
+from eval.rows import FULL, NO_CONTEXT, ROWS, SCORED, ReuseRow
 from eval.sides import Sides
+from eval.stock_model import FullPrefill
 from promptcache.errors import RequestError
 
 
 def run(config: EvalConfig, results: RunFolder) -> None:
     """Measures what is missing, then writes the report."""
-    check_options(config, ("long_max_length", "long_limit"))
+    check_options(config, ("long_max_length", "long_limit", "scored"))
+    scored = names_option(config, "scored", SCORED, (FULL, *(row.name for row in ROWS), NO_CONTEXT))
     samples = {sample.part: sample for sample in choose_samples(config)}
     _refuse_other_rows(results)
     sides: Sides | None = None
@@ -38,7 +40,7 @@ def run(config: EvalConfig, results: RunFolder) -> None:
         sides = sides or Sides.open(config)
         sample = samples[part]
         parts = fit(sides.engine, sample, config.truncate)
-        results.add(part, _Record(sides, sample, parts).measure())
+        results.add(part, _Record(sides, sample, parts, scored).measure())
     rows = {row["part"]: row for row in results.rows()}
     write_report(results, [rows[part] for part in samples])
 
@@ -55,10 +57,10 @@ def _refuse_other_rows(results: RunFolder) -> None:
 
 class _Record:
     """All rows of one record. Each split is held against a full prefill of its own ids; without an answer token there
-    is a score only."""
+    is a score at most."""
 
-    def __init__(self, sides: Sides, sample: Sample, parts: PromptParts) -> None:
-        self._sides, self._sample, self._parts = sides, sample, parts
+    def __init__(self, sides: Sides, sample: Sample, parts: PromptParts, scored: Sequence[str]) -> None:
+        self._sides, self._sample, self._parts, self._scored = sides, sample, parts, scored
         self._answer = gold_answer_ids(sides.engine.tokenizer, sample.task, sample.record, parts.after)
         self._rows: dict[str, Any] = {}
 
@@ -84,7 +86,7 @@ class _Record:
         prefill = sides.full_prefill(plan)
         full = sides.full_logits(prefill, answer) if answer else None
         if split == "whole":
-            self._add(FULL, sides.full_text(prefill, self._sample.task), plan.num_tokens, full, full)
+            self._add(FULL, self._full_text(FULL, prefill), plan.num_tokens, full, full)
         del prefill  # its states are as large as the schema's
         for encoding, rows in groupby((row for row in ROWS if row.split == split), key=lambda row: row.encoding):
             self._reuse(sides.with_encoding(encoding), case, list(rows), full)
@@ -96,11 +98,14 @@ class _Record:
         with loaded(sides.engine, case.schema):
             plan = sides.engine.plan(case.prompt, repair="none")
             for row in rows:
-                done = sides.reuse_reply(case.prompt, plan, task.max_new_tokens, task.stop, row.repair)
+                length = task.max_new_tokens if row.name in self._scored else 1
+                done = sides.reuse_reply(case.prompt, plan, length, task.stop, row.repair)
                 usage = done.usage
                 logits = sides.reuse_logits(case.prompt, usage.computed_tokens, answer, row.repair) if answer else None
                 more = {"exact": done.exact, "repaired": usage.repaired_tokens, "computed": usage.computed_tokens}
-                self._add(row.name, done.text, usage.prompt_tokens, full, logits, **more)
+                self._add(
+                    row.name, done.text if row.name in self._scored else None, usage.prompt_tokens, full, logits, **more
+                )
 
     def _without_context(self, full: Tensor | None) -> None:
         parts = PromptParts(self._parts.before, "", self._parts.after)
@@ -109,13 +114,17 @@ class _Record:
             plan = self._sides.engine.plan(case.prompt)
         prefill = self._sides.full_prefill(plan)
         logits = self._sides.full_logits(prefill, self._answer) if self._answer else None
-        self._add(NO_CONTEXT, self._sides.full_text(prefill, self._sample.task), plan.num_tokens, full, logits)
+        self._add(NO_CONTEXT, self._full_text(NO_CONTEXT, prefill), plan.num_tokens, full, logits)
+
+    def _full_text(self, name: str, prefill: FullPrefill) -> str | None:
+        """The stock model's answer, for a row that is scored."""
+        return self._sides.full_text(prefill, self._sample.task) if name in self._scored else None
 
     def _add(
-        self, name: str, text: str, tokens: int, full: Tensor | None, logits: Tensor | None, **more: object
+        self, name: str, text: str | None, tokens: int, full: Tensor | None, logits: Tensor | None, **more: object
     ) -> None:
         self._rows[name] = {
-            "score": 100 * score_record(self._sample.task, text, self._sample.record),
+            "score": None if text is None else 100 * score_record(self._sample.task, text, self._sample.record),
             "text": text,
             "tokens": tokens,
             **_fidelity(full, logits, self._answer),

@@ -7,7 +7,7 @@ from typing import Any
 
 from eval.config import EvalConfig
 from eval.longbench.sample import Sample, choose_samples
-from eval.options import check_options
+from eval.options import check_options, names_option
 from eval.progress import work_through
 from eval.reports.tradeoff import write_report
 from eval.results import RunFolder
@@ -24,7 +24,7 @@ def run(config: EvalConfig, results: RunFolder) -> None:
     """Measures what is missing, then writes the report."""
     check_options(config, ("ways", "lengths", "scored"))
     ways = find_ways(config)
-    scored = _names(config, "scored", _SCORED)
+    scored = names_option(config, "scored", _SCORED, [way.name for way in ways])
     samples = _samples(config)
     bench: Bench | None = None
     for part in work_through(results, list(samples), "tradeoff"):
@@ -42,10 +42,3 @@ def _samples(config: EvalConfig) -> dict[str, Sample]:
     chosen = choose_samples(config, _DATASETS)
     samples = [replace(sample, max_length=length) for length in sorted(set(lengths)) for sample in chosen]
     return {sample.part: sample for sample in samples}
-
-
-def _names(config: EvalConfig, option: str, default: tuple[str, ...]) -> tuple[str, ...]:
-    found: Any = config.options.get(option, default)
-    if isinstance(found, str) or not all(isinstance(name, str) for name in found):
-        raise RequestError(f"options: {option} is {found!r}", hint="it is a list of ways, as [none, link:8]")
-    return tuple(found)

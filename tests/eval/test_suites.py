@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from eval.__main__ import main
-from eval.rows import ROWS, ReuseRow
+from eval.rows import ROWS, SCORED, ReuseRow
 from eval.stock_model import StockModel
 from promptcache import PromptCache
 from tests.eval.tiny_run import LCC, WIKI, save_data, save_model
@@ -157,6 +157,17 @@ def test_whole_is_the_full_prefill_and_modular_is_not(finished: dict[str, Path])
         assert full["mean_kl"] == 0 and full["full_nll"] == full["nll"] == nothing["full_nll"]
         assert 1e-3 < modular["mean_kl"] < nothing["mean_kl"] and not modular["exact"]
         assert modular["full_nll"] == pytest.approx(full["nll"], abs=1e-4)  # the same ids: tokens are bytes
+        assert {name for name, values in row["rows"].items() if values["score"] is not None} == set(SCORED)
+        assert all((values["text"] is None) == (values["score"] is None) for values in row["rows"].values())
+
+
+def test_any_row_can_be_scored_or_none(place, tmp_path, monkeypatch) -> None:
+    for number, scored in enumerate(("[]", "[no context, 'link:8']")):
+        monkeypatch.setitem(OPTIONS, "quality", f"{{scored: {scored}}}")
+        assert _run(place, "quality", out := tmp_path / str(number)) == 0
+        for row in _rows(out).values():
+            texts = {name for name, values in row["rows"].items() if values["text"] is not None}
+            assert texts == ({"no context", "link:8"} if number else set())
 
 
 def test_a_folder_from_before_a_row_was_added_is_refused(finished, place, monkeypatch, capsys) -> None:
@@ -183,6 +194,8 @@ def test_gaps_are_sorted_and_held_against_none(finished: dict[str, Path]) -> Non
         ("gaps", "{gaps: [0, -1]}", "gaps is"),
         ("ttft", "{long_limt: 1}", "did you mean 'long_limit'"),
         ("quality", "{gaps: [1]}", "unknown option 'gaps'"),
+        ("quality", "{scored: [modulr]}", "some of: full, whole, modular"),
+        ("quality", "{scored: whole}", "scored is 'whole'"),
     ],
 )
 def test_wrong_options_are_told(place, tmp_path, monkeypatch, capsys, suite, options, message) -> None:
