@@ -51,7 +51,8 @@ def _introduction() -> Iterator[str]:
         " computed every token and reuse only the fresh ones. Decoding is greedy.\n"
     )
     yield (
-        "Score: LongBench's metric, in percent, best of all gold answers. Fidelity: on the first 32 tokens of the first"
+        "Score: LongBench's metric, in percent, best of all gold answers, for the rows whose answers were written out."
+        " Fidelity: on the first 32 tokens of the first"
         " gold answer, given token by token: KL(full || row) in nats, mean and at the first token; how often the"
         " likeliest token is the same; negative log-likelihood (NLL) in nats a token. In brackets: 95 % bootstrap"
         " intervals over records, paired where a difference is shown. n: records.\n"

@@ -164,7 +164,8 @@ def test_whole_is_the_full_prefill_and_modular_is_not(finished: dict[str, Path])
 def test_any_row_can_be_scored_or_none(place, tmp_path, monkeypatch) -> None:
     for number, scored in enumerate(("[]", "[no context, 'link:8']")):
         monkeypatch.setitem(OPTIONS, "quality", f"{{scored: {scored}}}")
-        assert _run(place, "quality", out := tmp_path / str(number)) == 0
+        out = tmp_path / str(number)
+        assert _run(place, "quality", out) == 0
         for row in _rows(out).values():
             texts = {name for name, values in row["rows"].items() if values["text"] is not None}
             assert texts == ({"no context", "link:8"} if number else set())
