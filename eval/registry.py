@@ -22,6 +22,7 @@ SUITES: dict[str, str] = {
     "families": "eval.suites.families",
     "peers": "eval.suites.peers",
     "memory": "eval.suites.memory",
+    "usecases": "eval.suites.usecases",
 }
 """Name to module."""
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from eval.hook import TokenHook
-from eval.longbench.case import Case
 from eval.stock_model import StockModel
 from promptcache import PromptCache
+from promptcache.runtime.given import PromptLike
 from promptcache.runtime.schemas import LoadedSchema
 
 _WARMUP_TOKENS = 512
@@ -15,12 +15,11 @@ _LATER_TOKENS = 8
 
 
 class StockSide:
-    """Full prefill and `generate` of the stock model, on the ids of the `whole` prompt."""
+    """Full prefill and `generate` of the stock model, on the ids of `ours`, at positions without gaps."""
 
-    def __init__(self, model: StockModel, engine: PromptCache, whole: OurSide) -> None:
-        self._model, self._engine, self._whole = model, engine, whole
-        self._ids = whole.plan.token_ids
-        assert whole.plan.position_ids == tuple(range(len(self._ids))), "a prompt with gaps is not the stock model's"
+    def __init__(self, model: StockModel, engine: PromptCache, ours: OurSide) -> None:
+        self._model, self._engine, self._ours = model, engine, ours
+        self._ids = ours.plan.token_ids
         self._ttft_ms: list[float] = []
         self._later: list[tuple[float, ...]] = []
 
@@ -34,7 +33,7 @@ class StockSide:
             prefill = self._model.prefill(self._ids)
             hook.expect("stock prefill", [len(self._ids)])
             # One more than our side got before its reply ended: the first interval is not counted.
-            reply = self._model.reply(prefill, self._whole.reply_tokens + 1)
+            reply = self._model.reply(prefill, self._ours.reply_tokens + 1)
             hook.expect("stock generate", [1] * (len(reply.token_ids) - 1))
         self._ttft_ms.append(prefill.ms)
         self._later.append(reply.later_ms)
@@ -46,11 +45,11 @@ class StockSide:
 
 
 class OurSide:
-    """A record's prompt with reuse."""
+    """A prompt with reuse."""
 
-    def __init__(self, engine: PromptCache, case: Case, schema: LoadedSchema, repair: str = "none") -> None:
-        self._engine, self._prompt, self._schema, self._repair = engine, case.prompt, schema, repair
-        self.plan = engine.plan(case.prompt, repair="none")
+    def __init__(self, engine: PromptCache, prompt: PromptLike, schema: LoadedSchema, repair: str = "none") -> None:
+        self._engine, self._prompt, self._schema, self._repair = engine, prompt, schema, repair
+        self.plan = engine.plan(prompt, repair="none")
         self.computed = self.plan.num_tokens - self.plan.count("reused")
         self.reply_tokens = 1
         self._times: dict[str, list[float]] = {}

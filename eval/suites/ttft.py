@@ -75,9 +75,11 @@ class _Bench:
             for split in _SPLITS:
                 case = build_case(sample.task, parts, split, f"{sample.record.index}-{split}")
                 schema = stack.enter_context(loaded(self.engine, case.schema))
-                sides[split] = OurSide(self.engine, case, schema)
+                sides[split] = OurSide(self.engine, case.prompt, schema)
                 if split == "modular":
-                    sides |= {repair: OurSide(self.engine, case, schema, repair) for repair in REPAIRS}
+                    sides |= {repair: OurSide(self.engine, case.prompt, schema, repair) for repair in REPAIRS}
+            whole = sides["whole"].plan
+            assert whole.position_ids == tuple(range(whole.num_tokens)), "the stock model would get other positions"
             stock = StockSide(self.stock, self.engine, sides["whole"])
             stock.warm_up()
             turns: list[Callable[[], None]] = [stock.take, *(side.take for side in sides.values())]
