@@ -33,8 +33,10 @@ class StoreConfig:
 
     Sizes are bytes, or texts such as "4GiB" and "500MB". `host_bytes` bounds what is held in main memory,
     `device_bytes` what is held beside a model that is not on the CPU, `disk_bytes` the files in the folder `path` (not
-    given: `store_home()`). `disk_bytes=0` keeps nothing on disk. States that nobody used for `ttl` seconds are
-    forgotten; None keeps them until room is needed. `codec` is the form on disk: none, bf16 or int8.
+    given: `store_home()`). `device_bytes=0` leaves states in main memory, which is page-locked where the model is on
+    CUDA: each request then copies its own to the device, layer by layer ahead of computing. `disk_bytes=0` keeps
+    nothing on disk. States that nobody used for `ttl` seconds are forgotten; None keeps them until room is needed.
+    `codec` is the form on disk: none, bf16 or int8.
     """
 
     host_bytes: int | str = "4GiB"

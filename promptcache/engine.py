@@ -213,7 +213,7 @@ class PromptCache:
         self, prompt: PromptLike, *, reuse: bool = True, repair: str | None = None, **options: Unpack[SamplingOptions]
     ) -> Generation:
         """As `generate`, piece by piece: iterate over the result; its `completion` is there at the end."""
-        watch = Stopwatch()
+        watch = Stopwatch(self._adapter.devices.wait)
         sampling = Sampling.of(options)
         return self._requests.generation(self._planned(prompt, reuse, repair), sampling, watch)
 
@@ -262,7 +262,7 @@ class PromptCache:
 
     def chat_stream(self, messages: Messages, **options: Unpack[SamplingOptions]) -> Generation:
         """As `chat`, piece by piece."""
-        watch = Stopwatch()
+        watch = Stopwatch(self._adapter.devices.wait)
         return self._chats.stream(messages, Sampling.of(options), watch)
 
     def session(self, prompt: PromptLike, *, repair: str | None = None) -> Session:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
+from functools import cache
 
 import torch
 
 from promptcache.kv.block import KVBlock
+from promptcache.kv.transfers import transfers
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,6 +43,56 @@ class Arena:
         keys = tuple(layer[:, start:end] for layer in self.keys)
         values = tuple(layer[:, start:end] for layer in self.values)
         return KVBlock(keys, values, (self, start))
+
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of memory that it takes."""
+        return KVBlock(self.keys, self.values).num_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class PinnedArena(Arena):
+    """An arena in page-locked main memory, from where a GPU takes states while it computes. They lie there token by
+    token, so that those of any run of tokens are one piece."""
+
+    @classmethod
+    def like(cls, block: KVBlock, num_tokens: int) -> PinnedArena:
+        """See `Arena`. Where memory cannot be locked it is ordinary, with a line in the log."""
+        layers = (*block.keys, *block.values)
+        sizes = [num_tokens * layer.shape[0] * layer.shape[2] for layer in layers]
+        parts = torch.split(_locked(sum(sizes), block.keys[0].dtype), sizes)
+        shaped = [
+            part.view(num_tokens, layer.shape[0], layer.shape[2]).transpose(0, 1)
+            for part, layer in zip(parts, layers, strict=True)
+        ]
+        return cls(tuple(shaped[: block.num_layers]), tuple(shaped[block.num_layers :]))
+
+    def put(self, block: KVBlock, start: int) -> KVBlock:
+        """See `Arena`. The states are there when it returns."""
+        end = start + block.seq_len
+        for ours, theirs in zip((*self.keys, *self.values), (*block.keys, *block.values), strict=True):
+            transfers(theirs.device).send(ours[:, start:end].transpose(0, 1), theirs.transpose(0, 1))
+        for device in {layer.device for layer in (*block.keys, *block.values)}:
+            transfers(device).sent().wait()
+        return self.view(start, end)
+
+    @property
+    def num_bytes(self) -> int:
+        """See `Arena`. torch takes locked memory in powers of two."""
+        return 1 << (super().num_bytes - 1).bit_length() if super().num_bytes else 0
+
+
+def _locked(num_elements: int, dtype: torch.dtype) -> torch.Tensor:
+    try:
+        return torch.empty(num_elements, dtype=dtype, pin_memory=True)
+    except RuntimeError as fault:
+        _say_not_locked(str(fault).partition("\n")[0])
+        return torch.empty(num_elements, dtype=dtype)
+
+
+@cache
+def _say_not_locked(reason: str) -> None:
+    logger.warning("memory cannot be page-locked, and no copy from there goes on beside computing: %s", reason)
 
 
 def coalesce(left: KVBlock, right: KVBlock) -> KVBlock | None:

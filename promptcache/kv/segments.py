@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import torch
 from torch.nn.functional import pad
@@ -34,6 +35,12 @@ _STEP_ROWS = 128
 what stands behind a step's last row is not looked at."""
 
 
+class Layers(Protocol):
+    """One tensor a layer, asked for when the layer is computed."""
+
+    def __getitem__(self, layer: int, /) -> torch.Tensor: ...
+
+
 @dataclass(frozen=True)
 class SegmentView:
     """Stored states of consecutive tokens: `keys[layer]` and `values[layer]` are [1, num_kv_heads, seq_len, head_dim].
@@ -42,8 +49,8 @@ class SegmentView:
     stands inside the segment. It is used `shift` positions behind its place of encoding.
     """
 
-    keys: tuple[torch.Tensor, ...]
-    values: tuple[torch.Tensor, ...]
+    keys: Layers
+    values: Layers
     first_row: int
     shift: int = 0
 

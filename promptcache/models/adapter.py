@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from promptcache.errors import RequestError, UnsupportedModelError
 from promptcache.kv.block import KVBlock
+from promptcache.kv.devices import Devices
 from promptcache.kv.mask import visibility_mask
 from promptcache.kv.rotation import Rotations
 from promptcache.kv.segments import Segments
@@ -82,10 +83,10 @@ class ModelAdapter:
         """Where token ids go."""
         return self.model.get_input_embeddings().weight.device  # type: ignore[return-value]
 
-    @property
-    def devices(self) -> tuple[torch.device, ...]:
+    @cached_property
+    def devices(self) -> Devices:
         """Where each layer's states are."""
-        return tuple(self._devices)
+        return Devices(self._devices)
 
     @property
     def has_windows(self) -> bool:

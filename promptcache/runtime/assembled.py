@@ -29,7 +29,7 @@ class AssembledState:
         self.cache = adapter.new_cache(plan.num_tokens + room)
         self.reused = sum(run.length for run in reused)
         if reused:
-            parts = [(run_states(run, blocks), run.shift) for run in reused]
+            parts = [(adapter.devices.near(run_states(run, blocks)), run.shift) for run in reused]
             gather(parts, rotations_of(plan, adapter), self.cache.extend(self.reused))
         self.slots = [position for run in reused for position in range(run.start, run.end)]
         self.next_position = plan.runs[-1].end

@@ -53,7 +53,7 @@ class Prefix:
 
     def stream(self, suffix: Suffix = "", *, reuse: bool = True, **options: Unpack[SamplingOptions]) -> Generation:
         """As `generate`, piece by piece."""
-        watch = Stopwatch()
+        watch = Stopwatch(self._requests.adapter.devices.wait)
         sampling = Sampling.of(options)
         planned = self._requests.planned(self.plan(suffix), self.schema.layout, reuse=reuse)
         return self._requests.generation(planned, sampling, watch)

@@ -75,7 +75,7 @@ class LoadedSchemas:
         that is there; raises RequestError for another one under a name in use."""
         if (known := self._same(layout, replace, pin)) is not None:
             return known
-        watch = Stopwatch()
+        watch = Stopwatch(self._encoder.adapter.devices.wait)
         encoded = self._encoder.encode(layout, progress) if encode else 0
         num_bytes = layout.num_tokens * self._encoder.adapter.bytes_per_token
         schema = LoadedSchema(layout, num_bytes, encoded, watch.lap() if encoded else 0.0, pin)

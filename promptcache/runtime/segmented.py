@@ -10,6 +10,7 @@ import torch
 
 from promptcache.kv.arena import coalesce
 from promptcache.kv.block import KVBlock
+from promptcache.kv.prefetch import fetched
 from promptcache.kv.rotation import Turns, gather
 from promptcache.kv.segments import Segments, SegmentView
 from promptcache.kv.window import Windows
@@ -47,7 +48,8 @@ class SegmentedState:
         stretches = _stretches(plan, blocks, self.positions)
         gathered = [each for each in stretches if each.block.seq_len <= limit]
         viewed = [each for each in stretches if each.block.seq_len > limit]
-        self.views = tuple(SegmentView.of(each.block, each.first_row, each.shift) for each in viewed)
+        views = tuple(SegmentView.of(each.block, each.first_row, each.shift) for each in viewed)
+        self.views = fetched(views, adapter.devices)
         firsts = [each.first_row for each in gathered for _ in range(each.block.seq_len)]
         self._first_rows = tuple(firsts) if any(firsts) else ()
         rotations = rotations_of(plan, adapter)
@@ -56,7 +58,8 @@ class SegmentedState:
         self._gathered = len(firsts)
         self.tail = adapter.new_cache(self._gathered + len(self.ids) + room)
         if gathered:
-            gather([(each.block, each.shift) for each in gathered], rotations, self.tail.extend(self._gathered))
+            parts = [(adapter.devices.near(each.block), each.shift) for each in gathered]
+            gather(parts, rotations, self.tail.extend(self._gathered))
         # Who sees whom in a window goes by positions. Without one nobody asks for those of thousands of stored tokens.
         self._tail_positions = _positions(gathered) if adapter.has_windows else []
         self._view_positions = tuple(torch.tensor(_positions([each])) for each in viewed if adapter.has_windows)

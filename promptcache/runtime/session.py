@@ -44,7 +44,7 @@ class Session:
 
     def stream(self, text: str | None = None, *, reuse: bool = True, **options: Unpack[SamplingOptions]) -> Generation:
         """As `send`, piece by piece. A reply that is abandoned leaves the session as it was."""
-        watch = Stopwatch()
+        watch = Stopwatch(self._requests.adapter.devices.wait)
         sampling = Sampling.of(options)
         prompt = self._prompt if text is None else self._prompt.with_turn("user", text)
         whole = self._requests.plan(prompt, self._layout)

@@ -89,8 +89,9 @@ def rotations_of(plan: RequestPlan, adapter: ModelAdapter) -> Rotations | None:
 
 
 def used_states(run: Run, blocks: Blocks, adapter: ModelAdapter) -> KVBlock:
-    """As `run_states`, with keys as the run uses them: turned in a copy where it stands elsewhere than when encoded."""
-    block = run_states(run, blocks)
+    """As `run_states`, on the model's devices and with keys as the run uses them: turned in a copy where it stands
+    elsewhere than when encoded."""
+    block = adapter.devices.near(run_states(run, blocks))
     return moved(block, run.shift, adapter.rotations) if run.shift else block
 
 

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 
 class Stopwatch:
-    """Milliseconds since it was made, and between laps."""
+    """Milliseconds since it was made, and between laps.
 
-    def __init__(self) -> None:
+    A device computes behind the thread that asks it to: `wait` returns when it is done, and is called at the end of
+    each lap, so that a lap has the time of what it asked for.
+    """
+
+    def __init__(self, wait: Callable[[], None] = lambda: None) -> None:
+        self._wait = wait
         self._start = self._lap = time.perf_counter()
 
     def lap(self) -> float:
         """Milliseconds since the last lap."""
+        self._wait()
         now = time.perf_counter()
         elapsed, self._lap = now - self._lap, now
         return elapsed * 1000

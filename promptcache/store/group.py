@@ -27,8 +27,7 @@ class Group:
         self.owner = owner
         self.blocks = blocks
         self.origin = origin
-        whole = KVBlock(owner.keys, owner.values) if owner is not None else None
-        self.num_bytes = whole.num_bytes if whole else sum(block.num_bytes for block in blocks.values())
+        self.num_bytes = owner.num_bytes if owner is not None else sum(block.num_bytes for block in blocks.values())
         self.leases = 0
         self.used = 0
         self.touched = 0.0

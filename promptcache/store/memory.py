@@ -17,7 +17,7 @@ from promptcache.layout.key import SegmentKey
 from promptcache.store.base import Blocks, Origin, TierStats
 from promptcache.store.group import Group, grouped
 from promptcache.store.lease import Lease
-from promptcache.store.placement import beside
+from promptcache.store.placement import beside, pinned
 
 logger = logging.getLogger(__name__)
 
@@ -27,7 +27,7 @@ class MemoryTier:
 
     Memory is given back by the arena, so arenas are evicted whole, and count whole while any block of theirs is here.
     `num_bytes` never exceeds `budget_bytes`. With `devices`, one a layer or one for all, blocks are copied there as
-    they come. States that nobody used for `ttl` seconds are gone.
+    they come; with `locked` to page-locked main memory. States that nobody used for `ttl` seconds are gone.
     """
 
     def __init__(
@@ -36,12 +36,14 @@ class MemoryTier:
         budget_bytes: int,
         *,
         devices: Sequence[torch.device] = (),
+        locked: bool = False,
         ttl: float | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.name = name
         self.budget_bytes = budget_bytes
         self._devices = tuple(devices)
+        self._locked = locked
         self._ttl = ttl
         self._clock = clock
         self._groups: dict[SegmentKey, Group] = {}
@@ -102,7 +104,10 @@ class MemoryTier:
 
         Returns all the blocks as they are on this tier's device, and what had to go for them, to be demoted.
         """
-        blocks = beside(blocks, self._devices) if self._devices else blocks
+        if self._locked:
+            blocks = pinned(blocks)
+        elif self._devices:
+            blocks = beside(blocks, self._devices)
         evicted: list[Group] = []
         with self._lock:
             self._settle()

@@ -43,8 +43,9 @@ def open_store(config: StoreConfig, devices: Sequence[torch.device]) -> TieredSt
     host_bytes, device_bytes, disk_bytes = (
         parse_size(getattr(config, name), name) for name in ("host_bytes", "device_bytes", "disk_bytes")
     )
-    memory = [MemoryTier("host", host_bytes, devices=(torch.device("cpu"),), ttl=config.ttl)]
-    if any(device.type != "cpu" for device in devices):
+    locked = any(device.type == "cuda" for device in devices)
+    memory = [MemoryTier("host", host_bytes, devices=(torch.device("cpu"),), locked=locked, ttl=config.ttl)]
+    if device_bytes and any(device.type != "cpu" for device in devices):
         memory.insert(0, MemoryTier("device", device_bytes, devices=devices, ttl=config.ttl))
     folder = folder_of(config)
     disk = DiskTier(folder, disk_bytes, used, ttl=config.ttl) if folder is not None else None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
-from promptcache.kv.arena import Arena
+from promptcache.kv.arena import Arena, PinnedArena
 from promptcache.kv.block import KVBlock
 from promptcache.layout.key import SegmentKey
 from promptcache.store.base import Blocks
@@ -17,12 +17,13 @@ def in_order(blocks: Blocks) -> list[tuple[SegmentKey, KVBlock]]:
     return sorted(blocks.items(), key=lambda pair: pair[1].place[1] if pair[1].place is not None else 0)
 
 
-def side_by_side(blocks: list[tuple[SegmentKey, KVBlock]]) -> dict[SegmentKey, KVBlock]:
-    """Copies in one arena, in this order, on the device and in the dtype of the first."""
+def side_by_side(blocks: list[tuple[SegmentKey, KVBlock]], kind: type[Arena] = Arena) -> dict[SegmentKey, KVBlock]:
+    """Copies in one arena of that kind, in this order, on the device (a pinned one: in main memory) and in the dtype of
+    the first."""
     made: dict[SegmentKey, KVBlock] = {}
     if not blocks:
         return made
-    arena, slot = Arena.like(blocks[0][1], sum(block.seq_len for _, block in blocks)), 0
+    arena, slot = kind.like(blocks[0][1], sum(block.seq_len for _, block in blocks)), 0
     for key, block in blocks:
         made[key] = arena.put(block, slot)
         slot += block.seq_len
@@ -36,6 +37,13 @@ def beside(blocks: Blocks, devices: Sequence[torch.device]) -> dict[SegmentKey, 
     away = {key: block for key, block in moved.items() if block is not blocks[key]}
     order = [(key, away[key]) for key, _ in in_order(blocks) if key in away]
     return {**moved, **side_by_side(order)}
+
+
+def pinned(blocks: Blocks) -> dict[SegmentKey, KVBlock]:
+    """The blocks in page-locked main memory: those that are there as they are, copies of the others. The copies are
+    finished when this returns."""
+    away = [(k, b) for k, b in in_order(blocks) if b.place is None or not isinstance(b.place[0], PinnedArena)]
+    return {**blocks, **side_by_side(away, PinnedArena)}
 
 
 def _on(block: KVBlock, devices: Sequence[torch.device]) -> KVBlock:

@@ -20,6 +20,12 @@ class TestHostTier(TierContract):
         return MemoryTier("host", 1 << 20, devices=(torch.device("cpu"),))
 
 
+class TestLockedHostTier(TierContract):
+    @pytest.fixture
+    def tier(self) -> MemoryTier:
+        return MemoryTier("host", 1 << 20, locked=True)
+
+
 @pytest.mark.gpu
 class TestDeviceTier(TierContract):
     @pytest.fixture
@@ -134,6 +140,20 @@ def test_copies_go_to_the_device_side_by_side():
     found = tier.get(blocks)
     assert all(states.device.type == "meta" for b in found.values() for states in (*b.keys, *b.values))
     assert len({id(b.place[0]) for b in found.values()}) == 1 and tier.num_bytes == 8 * BYTES_PER_TOKEN
+
+
+def test_locked_memory_is_taken_in_powers_of_two_and_counts_so(caplog):
+    tier, blocks = MemoryTier("host", 16 * BYTES_PER_TOKEN, locked=True), arena(3, 2)
+    tier.put(blocks, ORIGIN)
+    assert tier.num_bytes == 8 * BYTES_PER_TOKEN
+    found = tier.get(blocks)
+    assert all(torch.equal(found[key].keys[0], block.keys[0]) for key, block in blocks.items())
+    # What is locked already is taken as it is.
+    again = MemoryTier("host", 1 << 20, locked=True)
+    again.put(found, ORIGIN)
+    assert all(again.get(found)[key].keys[0].data_ptr() == block.keys[0].data_ptr() for key, block in found.items())
+    tier.put(arena(9, seed=100), ORIGIN)
+    assert tier.num_bytes == 16 * BYTES_PER_TOKEN and not tier.get(blocks)
 
 
 def test_random_uses_never_exceed_the_budget():

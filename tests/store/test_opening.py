@@ -77,3 +77,13 @@ def test_the_tiers_that_a_model_needs(tmp_path):
     elsewhere = open_store(StoreConfig(path=tmp_path), (torch.device("meta"), torch.device("cpu")))
     assert list(elsewhere.stats().tiers) == ["device", "host", "disk"]
     assert list(open_store(StoreConfig(), CPU).stats().tiers) == ["host"]
+    host = open_store(StoreConfig(device_bytes="0"), (torch.device("meta"),))
+    assert list(host.stats().tiers) == ["host"]
+
+
+def test_main_memory_is_locked_for_a_gpu_alone():
+    def is_locked(*devices: str) -> bool:
+        (tier,) = open_store(StoreConfig(device_bytes=0), [torch.device(name) for name in devices])._memory
+        return tier._locked
+
+    assert is_locked("cuda") and is_locked("cpu", "cuda:1") and not is_locked("cpu") and not is_locked("meta")
