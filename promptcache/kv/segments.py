@@ -133,6 +133,19 @@ def attend_segments(
     The tail, [1, num_kv_heads, seq_len, head_dim], holds the states that this request computed: earlier ones, which all
     rows see, and those of the rows themselves at its end. Returns [1, num_heads, rows, value_dim].
     """
+    return merge_parts(attend_parts(query, tail_key, tail_value, segments, layer, scale), query)
+
+
+def attend_parts(
+    query: torch.Tensor,
+    tail_key: torch.Tensor,
+    tail_value: torch.Tensor,
+    segments: Segments,
+    layer: int,
+    scale: float,
+) -> list[Part]:
+    """As `attend_segments`, not merged yet. Heads of a group are rows of one head: [1, num_kv_heads, group * rows, ...]
+    in each part."""
     batch, heads, rows, dim = query.shape
     # Query heads of a group become rows of their key head, so keys and values are never repeated.
     folded = query.reshape(batch, tail_key.shape[1], heads // tail_key.shape[1] * rows, dim)
@@ -143,18 +156,19 @@ def attend_segments(
         for number, view in enumerate(segments.views):
             seen = windows.attend_view(turned[view.shift], view.keys[layer], view.values[layer], layer, scale, number)
             parts += [seen] if seen else []
-        return _merged(parts, (batch, heads, rows))
+        return parts
     parts = _attend_tail(folded, tail_key, tail_value, segments, rows, scale)
     for view in segments.views:
         if view.first_row < rows:
-            query = turned[view.shift]
-            parts += _attend_view(query, view.keys[layer], view.values[layer], rows, view.first_row, scale)
-    return _merged(parts, (batch, heads, rows))
+            asked = turned[view.shift]
+            parts += _attend_view(asked, view.keys[layer], view.values[layer], rows, view.first_row, scale)
+    return parts
 
 
-def _merged(parts: list[Part], shape: tuple[int, int, int]) -> torch.Tensor:
+def merge_parts(parts: list[Part], query: torch.Tensor) -> torch.Tensor:
+    """The attention of a query from its parts: [1, num_heads, rows, value_dim]."""
     merged = merge([output for output, _ in parts], [lse for _, lse in parts])
-    return merged.reshape(*shape, merged.shape[-1])
+    return merged.reshape(*query.shape[:3], merged.shape[-1])
 
 
 def _attend_tail(

@@ -228,6 +228,15 @@ class ModelAdapter:
         chosen = torch.tensor(rows)
         return torch.stack([each[0][:, chosen].float().sum((0, 1)).to(self.device) for each in weights]).sum(0)
 
+    def segments_mass(
+        self, ids: Sequence[int], positions: Sequence[int], tail: BufferCache, segments: Segments, rows: Sequence[int]
+    ) -> torch.Tensor:
+        """As `forward_segments`, for the attention of these rows alone: what `stored_mass` gives, summed over
+        layers."""
+        with watched(watch := Watch(rows)):
+            self.forward_segments(ids, positions, tail, segments)
+        return torch.stack([mass.to(self.device) for mass in watch.layers]).sum(0)
+
     def generate_arguments(
         self, ids: Sequence[int], positions: Sequence[int], blocks: Sequence[KVBlock], copies: int
     ) -> dict[str, Any]:

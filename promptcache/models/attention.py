@@ -14,7 +14,8 @@ from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from promptcache.kv.mass import attention_mass
-from promptcache.kv.segments import Segments, attend_segments
+from promptcache.kv.segments import Segments, attend_parts, merge_parts
+from promptcache.kv.stored_mass import stored_mass
 
 NAME = "promptcache"
 
@@ -24,8 +25,9 @@ _segments: ContextVar[Segments | None] = ContextVar("promptcache_segments", defa
 
 @dataclass
 class Watch:
-    """Collects the attention that `rows` of a pass pay: `layers` gets the mass on each key, float32 [seq_len], and
-    `windows` what the layer says of its own window, None where it says nothing."""
+    """Collects the attention that `rows` of a pass pay: `layers` gets the mass on each key, float32 [seq_len], or, in a
+    pass over segments, what `stored_mass` gives; `windows` what the layer says of its own window, None where it says
+    nothing."""
 
     rows: Sequence[int]
     layers: list[torch.Tensor] = field(default_factory=list)
@@ -37,7 +39,7 @@ _watch: ContextVar[Watch | None] = ContextVar("promptcache_watch", default=None)
 
 @contextmanager
 def watched(watch: Watch) -> Iterator[None]:
-    """Within it, passes of this thread without segments tell where their attention falls."""
+    """Within it, passes of this thread tell where their attention falls."""
     token = _watch.set(watch)
     try:
         yield
@@ -77,8 +79,10 @@ def segment_attention(
         )
         return output
     layer: int = module.layer_idx  # type: ignore[assignment]
-    attended = attend_segments(query, key, value, segments, layer, scale)
-    return attended.transpose(1, 2).contiguous(), None
+    parts = attend_parts(query, key, value, segments, layer, scale)
+    if watch is not None:
+        watch.layers.append(stored_mass(query, key, parts, segments, layer, scale, watch.rows))
+    return merge_parts(parts, query).transpose(1, 2).contiguous(), None
 
 
 def register() -> None:

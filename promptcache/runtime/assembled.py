@@ -64,8 +64,7 @@ class AssembledState:
         return self.cache.view(self.reused, self.cache.get_seq_length()).copy()
 
     def attention_shares(self, rows: Sequence[int]) -> torch.Tensor:
-        """A pass over the computed tokens for its attention alone: the share of it that these of them give to each
-        reused token, float32 [reused tokens, in the order of runs]. The state serves for nothing else then."""
+        """See `AttentionState`."""
         mask = self.adapter.position_mask(self.positions, [*self.slots, *self.positions])
         mass = self.adapter.attention_mass(self.ids, self.positions, self.cache, mask, rows)
         return mass[: self.reused] / mass.sum()

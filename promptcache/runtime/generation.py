@@ -58,7 +58,7 @@ def settle(encoder: ModuleEncoder, planned: Planned) -> Settled:
         blocks, encoded = encoder.blocks(planned.layout, stored)
     blocks.add(planned.kept)
     passes = planned.layout.passes if planned.layout else ()
-    probe = AttentionProbe(encoder.adapter, blocks)
+    probe = AttentionProbe(encoder.adapter, blocks, planned.attention)
     chosen = planned.repair.choose(planned.plan, passes, probe)
     plan = repaired(planned.plan, chosen, passes) if chosen else planned.plan
     return Settled(plan, blocks, encoded + probe.computed_tokens)

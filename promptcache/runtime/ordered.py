@@ -60,7 +60,7 @@ class OrderedState:
         return KVBlock.joined([self.cache.view(*place) for place in (*places, decoded)])
 
     def attention_shares(self, rows: Sequence[int]) -> torch.Tensor:
-        """See `AssembledState`."""
+        """See `AttentionState`."""
         mass = torch.zeros(self._plan.num_tokens, device=self.adapter.device)
         before = 0
         for run in self._plan.runs:

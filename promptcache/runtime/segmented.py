@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -48,6 +48,7 @@ class SegmentedState:
         stretches = _stretches(plan, blocks, self.positions)
         gathered = [each for each in stretches if each.block.seq_len <= limit]
         viewed = [each for each in stretches if each.block.seq_len > limit]
+        self._stored = (*gathered, *viewed)
         views = tuple(SegmentView.of(each.block, each.first_row, each.shift) for each in viewed)
         self.views = fetched(views, adapter.devices)
         firsts = [each.first_row for each in gathered for _ in range(each.block.seq_len)]
@@ -98,14 +99,24 @@ class SegmentedState:
         """See `AttentionState`."""
         return self.tail.view(self._gathered, self.tail.get_seq_length()).copy()
 
+    def attention_shares(self, rows: Sequence[int]) -> torch.Tensor:
+        """See `AttentionState`."""
+        segments = self._segments(self.positions, None)
+        mass = self.adapter.segments_mass(self.ids, self.positions, self.tail, segments, rows)
+        return (mass[:-1] / mass.sum())[torch.tensor(_positions(self._stored)).argsort().to(mass.device)]
+
     def _forward(self, ids: list[int], positions: list[int], mask: torch.Tensor | None, keep: int) -> torch.Tensor:
+        segments = self._segments(positions, mask)
+        return self.adapter.forward_segments(ids, positions, self.tail, segments, keep=keep)
+
+    def _segments(self, positions: list[int], mask: torch.Tensor | None) -> Segments:
+        """What new tokens at these positions see."""
         windows = None
         if self.adapter.has_windows:
             self._tail_positions += positions
             rows, tail = torch.tensor(positions), torch.tensor(self._tail_positions)
             windows = Windows(self.adapter.windows, rows, tail, self._view_positions)
-        segments = Segments(self.views, mask, self._turns, self._first_rows, windows)
-        return self.adapter.forward_segments(ids, positions, self.tail, segments, keep=keep)
+        return Segments(self.views, mask, self._turns, self._first_rows, windows)
 
     def _stand_behind(self) -> None:
         """From now on every row stands behind all segments."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
 import torch
 
@@ -14,10 +14,6 @@ from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.token_tree import TokenTree
 from promptcache.models.adapter import ModelAdapter
 from promptcache.store.base import Blocks
-
-if TYPE_CHECKING:
-    from promptcache.runtime.assembled import AssembledState
-    from promptcache.runtime.ordered import OrderedState
 
 
 class AttentionState(Protocol):
@@ -42,27 +38,25 @@ class AttentionState(Protocol):
         """Own copy of the states that this request computed, in the order of computing: the plan's computed tokens by
         position, then decoded ones."""
 
+    def attention_shares(self, rows: Sequence[int]) -> torch.Tensor:
+        """A pass over the computed tokens for its attention alone: the share of it that these of them give to each
+        reused token, float32 [reused tokens, in the order of runs]. The state serves for nothing else then."""
+
 
 def attention_state(name: str, adapter: ModelAdapter, plan: RequestPlan, blocks: Blocks, room: int) -> AttentionState:
     """The state of that kind for a plan; `room` is how many tokens will be decoded. Raises RequestError for an unknown
     kind."""
+    from promptcache.runtime.assembled import AssembledState
+    from promptcache.runtime.ordered import OrderedState
     from promptcache.runtime.segmented import SegmentedState
 
     known: dict[str, Callable[[ModelAdapter, RequestPlan, Blocks, int], AttentionState]] = {
-        "assembled": copied_state,
+        "assembled": OrderedState if adapter.counts_slots else AssembledState,
         "segments": SegmentedState,
     }
     if name not in known:
         raise RequestError(f"unknown attention {name!r}", hint=f"known are: {', '.join(sorted(known))}")
     return known[name](adapter, plan, blocks, room)
-
-
-def copied_state(adapter: ModelAdapter, plan: RequestPlan, blocks: Blocks, room: int) -> AssembledState | OrderedState:
-    """The state that copies reused states into one buffer: what every model can, and what can tell attention shares."""
-    from promptcache.runtime.assembled import AssembledState
-    from promptcache.runtime.ordered import OrderedState
-
-    return (OrderedState if adapter.counts_slots else AssembledState)(adapter, plan, blocks, room)
 
 
 def computed_slots(plan: RequestPlan) -> dict[int, int]:

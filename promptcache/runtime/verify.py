@@ -111,7 +111,7 @@ class _Verifier:
     def _modules(self, planned: Planned, settled: Settled, full: KVBlock) -> tuple[ModuleReport, ...]:
         """One report for each module with reused tokens, in the order of the prompt."""
         plan, passes = settled.plan, planned.layout.passes if planned.layout else ()
-        probe = AttentionProbe(self.requests.adapter, settled.blocks)
+        probe = AttentionProbe(self.requests.adapter, settled.blocks, planned.attention)
         attention = probe.attention(plan) if plan.count("reused") else {}
         slots, slot = {}, 0
         for run in plan.runs:

@@ -6,20 +6,21 @@ from collections.abc import Mapping
 
 from promptcache.layout.plan import RequestPlan
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.state import copied_state
+from promptcache.runtime.state import attention_state
 from promptcache.store.base import Blocks
 
 
 class AttentionProbe:
-    """See `Probe`. `computed_tokens` counts what went through the model."""
+    """See `Probe`. `attention` is the kind of the request's `AttentionState`, `computed_tokens` counts what went
+    through the model."""
 
-    def __init__(self, adapter: ModelAdapter, blocks: Blocks) -> None:
-        self._adapter, self._blocks = adapter, blocks
+    def __init__(self, adapter: ModelAdapter, blocks: Blocks, attention: str) -> None:
+        self._adapter, self._blocks, self._attention = adapter, blocks, attention
         self.computed_tokens = 0
 
     def attention(self, plan: RequestPlan) -> Mapping[int, float]:
         """See `Probe`."""
-        state = copied_state(self._adapter, plan, self._blocks, 0)
+        state = attention_state(self._attention, self._adapter, plan, self._blocks, 0)
         computed = [run for run in plan.runs if run.kind != "reused"]
         asking = [run.kind == "fresh" for run in computed for _ in run.ids]
         rows = [row for row, fresh in enumerate(asking) if fresh or not any(asking)]
