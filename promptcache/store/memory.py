@@ -99,6 +99,13 @@ class MemoryTier:
         """See `Tier`. What had to go for it is lost; see `keep`."""
         self.keep(blocks, origin)
 
+    def could_take(self, num_bytes: int) -> bool:
+        """Whether there is room for so much, or would be without what nobody uses."""
+        with self._lock:
+            self._settle()
+            going = (group.num_bytes for group in set(self._groups.values()) if self._may_go(group))
+            return num_bytes <= self.budget_bytes - self._num_bytes + sum(going)
+
     def keep(self, blocks: Blocks, origin: Origin | None, lease: Lease | None = None) -> tuple[Blocks, list[Group]]:
         """As `put`; blocks that are here then are held for the lease. `origin` is None for what another tier has, too.
 
@@ -190,7 +197,7 @@ class MemoryTier:
         for group in sorted(set(self._groups.values()), key=lambda each: each.used):
             if free >= wanted:
                 break
-            if not group.leases and not any(self._pins[key] for key in group.blocks):
+            if self._may_go(group):
                 going.append(group)
                 free += group.num_bytes
         if free < wanted:
@@ -200,6 +207,9 @@ class MemoryTier:
             self._drop(group)
         evicted += going
         return True
+
+    def _may_go(self, group: Group) -> bool:
+        return not group.leases and not any(self._pins[key] for key in group.blocks)
 
     def _usable(self, group: Group) -> bool:
         """Whether a group may still be used; what may not is dropped."""

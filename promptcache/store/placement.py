@@ -17,6 +17,14 @@ def in_order(blocks: Blocks) -> list[tuple[SegmentKey, KVBlock]]:
     return sorted(blocks.items(), key=lambda pair: pair[1].place[1] if pair[1].place is not None else 0)
 
 
+def by_arena(blocks: Blocks) -> list[dict[SegmentKey, KVBlock]]:
+    """Blocks that lie in one arena together; those that lie in none together, too."""
+    found: dict[object, dict[SegmentKey, KVBlock]] = {}
+    for key, block in blocks.items():
+        found.setdefault(block.place[0] if block.place is not None else None, {})[key] = block
+    return list(found.values())
+
+
 def side_by_side(blocks: list[tuple[SegmentKey, KVBlock]], kind: type[Arena] = Arena) -> dict[SegmentKey, KVBlock]:
     """Copies in one arena of that kind, in this order, on the device (a pinned one: in main memory) and in the dtype of
     the first."""

@@ -14,7 +14,7 @@ from promptcache.store.disk import DiskTier
 from promptcache.store.lease import Lease
 from promptcache.store.memory import MemoryTier
 from promptcache.store.misses import explain
-from promptcache.store.placement import in_order, side_by_side
+from promptcache.store.placement import by_arena, in_order, side_by_side
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class StoreStats:
 class TieredStore:
     """Reads through and promotes: what is found in a farther tier is held in the nearest from then on. What is put goes
     to the nearest tier, and to the disk at once, so that it outlives the process. What a memory tier has no room for is
-    demoted to the next one. Safe to use from many threads.
+    demoted to the next one, or stays there, and is used from there. Safe to use from many threads.
     """
 
     def __init__(self, memory: Sequence[MemoryTier], disk: DiskTier | None, codec: Codec) -> None:
@@ -47,7 +47,8 @@ class TieredStore:
         return min(256 << 20, self._memory[0].budget_bytes // 4)
 
     def lease(self, keys: Iterable[SegmentKey]) -> Lease:
-        """The blocks that are in any tier, ready to be used beside the model and held for a request."""
+        """The blocks that are in any tier, held for a request: beside the model, those that it has room for, the others
+        in main memory."""
         wanted = list(dict.fromkeys(keys))
         lease = Lease()
         self._memory[0].lease(wanted, lease)
@@ -56,7 +57,8 @@ class TieredStore:
         for tier in self._tiers[1:]:
             missing = [key for key in wanted if key not in lease]
             if missing and (found := tier.get(missing)):
-                self._keep(0, found, None, lease)
+                for members in by_arena(found):
+                    self._keep(0, members, None, lease)
         return lease
 
     def put(self, blocks: Blocks, origin: Origin) -> Lease:
@@ -93,12 +95,14 @@ class TieredStore:
             tier.discard(keys)
 
     def pin(self, keys: Collection[SegmentKey]) -> None:
-        """Keeps blocks beside the model once they are there, until `unpin` was called as often."""
-        self._memory[0].pin(keys)
+        """Keeps blocks in memory once they are there, until `unpin` was called as often."""
+        for tier in self._memory:
+            tier.pin(keys)
 
-    def unpin(self, keys: Iterable[SegmentKey]) -> None:
+    def unpin(self, keys: Collection[SegmentKey]) -> None:
         """Takes back a `pin`."""
-        self._memory[0].unpin(keys)
+        for tier in self._memory:
+            tier.unpin(keys)
 
     def held(self) -> dict[SegmentKey, KVBlock]:
         """All blocks beside the model (a copy of the table)."""
@@ -125,6 +129,10 @@ class TieredStore:
     def _keep(self, number: int, blocks: Blocks, origin: Origin | None, lease: Lease | None) -> None:
         """Puts blocks into a memory tier; what had to go, or found no room, into the next one."""
         tier, last = self._memory[number], number + 1 == len(self._memory)
+        here = tier.contains(blocks)
+        if not last and not tier.could_take(sum(block.num_bytes for key, block in blocks.items() if key not in here)):
+            self._keep(number + 1, blocks, origin, lease)
+            return
         placed, evicted = tier.keep(blocks, origin, lease)
         if lease is not None:
             lease.add({key: block for key, block in placed.items() if key not in lease})

@@ -43,6 +43,35 @@ def test_what_the_device_has_no_room_for_is_demoted_and_promoted_again():
     assert made.stats().tiers["device"].evictions == 3
 
 
+def test_what_the_device_cannot_take_stays_in_main_memory_and_is_used_from_there(caplog):
+    made, first, second, large = store(device=10), arena(4, 4), arena(6, seed=50), arena(12, 3, seed=100)
+    held = made.put(first, ORIGIN)
+    with made.put(second, ORIGIN) as stored:
+        # The device is full of what is in use: nothing is copied there, and nothing is lost.
+        assert tokens(made) == {"device": 8, "host": 6} and all(near(stored[key], second[key], PLAIN) for key in second)
+        with made.lease([*first, *second]) as lease:
+            assert lease.keys() == {*first, *second} and tokens(made) == {"device": 8, "host": 6}
+            assert made.stats().leases == 2 + 1 + 3
+    held.close()
+    with made.lease(second):
+        assert tokens(made) == {"device": 6, "host": 14}
+    made.put(large, ORIGIN).close()
+    assert tokens(made) == {"device": 6, "host": 29} and made.contains(large) == set(large)
+    assert made.stats().leases == 0 and not caplog.records
+
+
+def test_what_is_pinned_stays_in_whichever_memory_it_is():
+    made, first, large = store(device=10, host=20), arena(4, 4), arena(12, seed=50)
+    made.pin([*first, *large])
+    for blocks in (first, large, arena(12, seed=100), arena(7, seed=150)):
+        made.put(blocks, ORIGIN).close()
+    assert made.contains({**first, **large}) == {*first, *large}
+    made.unpin([*first, *large])
+    for blocks in (arena(9, seed=200), arena(19, seed=250)):
+        made.put(blocks, ORIGIN).close()
+    assert not made.contains({**first, **large})
+
+
 def test_what_the_host_has_no_room_for_is_on_disk_and_is_mapped(tmp_path):
     made, first, second = store(tmp_path, host=10), arena(4, 4), arena(6, seed=50)
     for blocks in (first, second):
