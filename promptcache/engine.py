@@ -9,7 +9,6 @@ from typing import Any, Unpack
 import torch
 
 from promptcache.config import StoreConfig
-from promptcache.errors import PromptError, RequestError
 from promptcache.layout.borders import border_notes, prompt_border_notes
 from promptcache.layout.encoding import encoding as find_encoding
 from promptcache.layout.key import KeyContext
@@ -22,19 +21,22 @@ from promptcache.models.loading import load_model
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.pml import Note, Prompt, bind
 from promptcache.runtime.allowed import Allowed
+from promptcache.runtime.answers import numbered, samplings
 from promptcache.runtime.chat import Chats
 from promptcache.runtime.completion import Completion
 from promptcache.runtime.continuation import continuation_logits
 from promptcache.runtime.encoder import ModuleEncoder
-from promptcache.runtime.generation import Generation, Planned
+from promptcache.runtime.generation import Generation
 from promptcache.runtime.given import Messages, PromptLike, SchemaLike, as_prompt, as_schema, prefix_schema
 from promptcache.runtime.options import Sampling, SamplingOptions
 from promptcache.runtime.prefix import Prefix
 from promptcache.runtime.prepare import prepare
+from promptcache.runtime.repair.asked import asked_policy
 from promptcache.runtime.repair.base import RepairPolicy, repair_policy
 from promptcache.runtime.requests import Requests
 from promptcache.runtime.schemas import LoadedSchema, LoadedSchemas
 from promptcache.runtime.session import Session
+from promptcache.runtime.settled import Planned
 from promptcache.runtime.timing import Stopwatch
 from promptcache.runtime.verification import Verification
 from promptcache.runtime.verify import verify
@@ -217,6 +219,28 @@ class PromptCache:
         sampling = Sampling.of(options)
         return self._requests.generation(self._planned(prompt, reuse, repair), sampling, watch)
 
+    def generate_batch(
+        self,
+        prompts: Sequence[PromptLike],
+        *,
+        max_batch: int = 32,
+        reuse: bool = True,
+        repair: str | None = None,
+        each: Sequence[SamplingOptions] | None = None,
+        **options: Unpack[SamplingOptions],
+    ) -> list[Completion]:
+        """Answers many prompts, of any schemas or none, in their order: each as `generate` would, `max_batch` of them
+        in one pass at a time, which attends stored states that several import once. One that ends makes room for the
+        next. `options` are for all, `each` has others for each prompt. On the assembled path they run one by one.
+
+        All prompts are planned first: a faulty one is raised with its number before anything runs. Raises BatchError
+        for replies that fail later, when the others are at their end, and has those.
+        """
+        watches = [Stopwatch() for _ in prompts]
+        sampled = samplings(options, each, len(prompts))
+        planned = list(numbered(prompts, lambda prompt: self._planned(prompt, reuse, repair)))
+        return self._requests.answers(planned, sampled, watches, max_batch)
+
     def logits(self, prompt: PromptLike, *, reuse: bool = True, repair: str | None = None) -> torch.Tensor:
         """Logits of the first new token: float32 [vocab_size]."""
         return self._requests.assemble(self._planned(prompt, reuse, repair)).prefill()[-1]
@@ -285,13 +309,7 @@ class PromptCache:
         return self._requests.planned(self._requests.plan(parsed, layout), layout, reuse=reuse, repair=policy)
 
     def _repair(self, prompt: Prompt, given: str | None) -> RepairPolicy:
-        """The call's policy, else the prompt's, else the engine's."""
-        if given is None and prompt.repair is not None:
-            try:
-                return repair_policy(prompt.repair)
-            except RequestError as error:
-                raise PromptError(error.message, hint=error.hint, span=prompt.span) from None
-        return repair_policy(self.repair if given is None else given)
+        return asked_policy(prompt, given, self.repair)
 
     def _layout_of(self, prompt: Prompt) -> SchemaLayout | None:
         return None if prompt.schema is None else self._schemas.find(prompt.schema, prompt.span).layout

@@ -11,10 +11,14 @@ PromptCacheError
 │   ├── ModelNotFoundError    nothing could be loaded under that name
 │   └── UnsupportedModelError a model whose states cannot be reused rightly
 ├── RequestError              an argument of a call that cannot be served
+├── BatchError                replies of a batch that failed while others did not
 └── StoreError                a store that cannot be used
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from promptcache.source import Span
 
@@ -114,6 +118,21 @@ class UnsupportedModelError(ModelError):
 
 class RequestError(PromptCacheError, ValueError):
     """An argument of a call that cannot be served."""
+
+
+class BatchError(PromptCacheError):
+    """Replies of a batch that failed while others did not: `faults` by number, from 0; `completions` of all, None for
+    those that failed."""
+
+    def __init__(self, faults: Mapping[int, Exception], completions: Sequence[Any]) -> None:
+        number, first = next(iter(faults.items()))
+        what = first.summary() if isinstance(first, PromptCacheError) else f"{type(first).__name__}: {first}"
+        super().__init__(
+            f"{len(faults)} of {len(completions)} replies failed; the first is number {number}, from 0: {what}",
+            hint="the other replies are in `completions` of this error",
+        )
+        self.faults = dict(faults)
+        self.completions = list(completions)
 
 
 class StoreError(PromptCacheError):

@@ -18,7 +18,7 @@ from promptcache.kv.kernel import Part, attend, merge
 from promptcache.kv.rotation import Turns
 from promptcache.kv.window import Windows
 
-_MASKED_ROWS = 128
+MASKED_ROWS = 128
 """Up to so many new tokens their causal order is an additive mask, so that keys need no repeating; above, the kernel's
 causal mode saves half the work, and repeating the new keys is small beside it."""
 
@@ -178,22 +178,28 @@ def _attend_tail(
     group = folded.shape[2] // rows
     earlier = key.shape[2] - rows
     if rows == 1:
-        return _attend_all(folded, key, value, scale)
+        return attend_all(folded, key, value, scale)
     parts = []
     if earlier and segments.first_rows:
         assert len(segments.first_rows) == earlier
         parts += _attend_stairs(folded, key, value, segments.stairs(rows, group, folded), rows, scale)
         key, value, earlier = key[:, :, earlier:], value[:, :, earlier:], 0
-    elif earlier > _MASKED_EARLIER or (earlier and segments.mask is None and rows > _MASKED_ROWS):
+    elif earlier > _MASKED_EARLIER or (earlier and segments.mask is None and rows > MASKED_ROWS):
         parts.append(attend(folded, key[:, :, :earlier], value[:, :, :earlier], scale=scale))
         key, value, earlier = key[:, :, earlier:], value[:, :, earlier:], 0
-    if segments.mask is not None or rows <= _MASKED_ROWS:
+    if segments.mask is not None or rows <= MASKED_ROWS:
         mask = segments.folded_mask(rows, earlier, group, folded)
         return [*parts, attend(folded, key, value, scale=scale, mask=mask, may_blind=False)]
+    return [*parts, attend_in_order(folded, key, value, rows, scale)]
+
+
+def attend_in_order(folded: torch.Tensor, key: torch.Tensor, value: torch.Tensor, rows: int, scale: float) -> Part:
+    """The attention of rows, [batch, num_kv_heads, group * rows, head_dim], to each other in causal order: for many,
+    see MASKED_ROWS."""
     query = folded.reshape(folded.shape[0], -1, rows, folded.shape[-1])
-    new_key, new_value = (states.repeat_interleave(group, dim=1) for states in (key, value))
-    output, lse = attend(query, new_key, new_value, scale=scale, causal=True)
-    return [*parts, (output.reshape(*folded.shape[:3], -1), lse.reshape(folded.shape[:3]))]
+    key, value = (states.repeat_interleave(folded.shape[2] // rows, dim=1) for states in (key, value))
+    output, lse = attend(query, key, value, scale=scale, causal=True)
+    return output.reshape(*folded.shape[:3], -1), lse.reshape(folded.shape[:3])
 
 
 def _attend_stairs(
@@ -222,7 +228,7 @@ def _attend_view(
 ) -> list[Part]:
     """The attention of the rows from `first_row` on; the rows before it see nothing."""
     if first_row == 0:
-        return _attend_all(folded, key, value, scale)
+        return attend_all(folded, key, value, scale)
     batch, kv_heads, _, dim = folded.shape
     seeing = folded.reshape(batch, kv_heads, -1, rows, dim)[:, :, :, first_row:]
     output, lse = attend(seeing.reshape(batch, kv_heads, -1, dim), key, value, scale=scale)
@@ -231,7 +237,7 @@ def _attend_view(
     return [(output.flatten(2, 3), lse.flatten(2, 3))]
 
 
-def _attend_all(folded: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> list[Part]:
+def attend_all(folded: torch.Tensor, key: torch.Tensor, value: torch.Tensor, scale: float) -> list[Part]:
     """The attention of rows that see all of the keys. For few rows the kernel has one task a head, and threads wait:
     many keys are then cut into chunks that stand where a batch would (idea: Flash-Decoding, Dao et al., 2023)."""
     length = key.shape[2]

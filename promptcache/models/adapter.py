@@ -12,14 +12,16 @@ import torch
 from transformers import PreTrainedModel
 
 from promptcache.errors import RequestError, UnsupportedModelError
+from promptcache.kv.batch import BatchPass
 from promptcache.kv.block import KVBlock
 from promptcache.kv.devices import Devices
 from promptcache.kv.mask import visibility_mask
 from promptcache.kv.rotation import Rotations
 from promptcache.kv.segments import Segments
+from promptcache.kv.tails import Tails
 from promptcache.models import attention
 from promptcache.models.attention import Watch, active, watched
-from promptcache.models.cache import BufferCache, dynamic_cache
+from promptcache.models.cache import BufferCache, TailsCache, dynamic_cache
 from promptcache.models.fingerprint import model_fingerprint
 from promptcache.models.prepacked import prepacked
 from promptcache.models.rotary import find_rotations
@@ -149,6 +151,10 @@ class ModelAdapter:
         """An empty cache with room for `capacity` tokens."""
         return BufferCache(self._shapes, capacity, self.dtype, self._devices)
 
+    def new_tails(self) -> Tails:
+        """Empty tails for the rows of a batch."""
+        return Tails(self._shapes, self.dtype, self._devices)
+
     def position_mask(
         self, positions: Sequence[int], key_positions: Sequence[int], among: torch.Tensor | None = None
     ) -> Mask:
@@ -209,11 +215,22 @@ class ModelAdapter:
         """As `forward`, with stored segments attended where they lie and `tail` holding what the request computed."""
         if not segments.views and segments.mask is None and tail.get_seq_length() == 0:
             return _logits(self._output(ids, positions, tail, self._own_mask(positions), keep))
-        # A mask with four dimensions is passed on as it is, so none is built; our attention function does without.
-        none = torch.zeros((1, 1, 1, 1), dtype=self.dtype, device=self.device)
-        unused = mask_by_layer(self._config, self.windows, lambda window: none)
         with active(segments):
-            return _logits(self._output(ids, positions, tail, unused, keep))
+            return _logits(self._output(ids, positions, tail, self._unused_mask(), keep))
+
+    def forward_batch(
+        self, ids: Sequence[int], positions: Sequence[int], batch: BatchPass, keep: Sequence[int]
+    ) -> torch.Tensor:
+        """One pass over the tokens of many rows side by side, which see what `batch` says; their states join its tails,
+        which were opened for them. Logits of the tokens `keep`, float32 [len(keep), vocab_size]."""
+        with active(batch):
+            cache = TailsCache(batch.tails)
+            return _logits(self._output(ids, positions, cache, self._unused_mask(), self._tensor(keep)))
+
+    def _unused_mask(self) -> Mask:
+        """A mask with four dimensions is passed on as it is, so none is built; our attention function does without."""
+        none = torch.zeros((1, 1, 1, 1), dtype=self.dtype, device=self.device)
+        return mask_by_layer(self._config, self.windows, lambda window: none)
 
     def attention_mass(
         self, ids: Sequence[int], positions: Sequence[int], cache: BufferCache, mask: Mask | None, rows: Sequence[int]
@@ -257,9 +274,9 @@ class ModelAdapter:
         self,
         ids: Sequence[int],
         positions: Sequence[int],
-        cache: BufferCache,
+        cache: BufferCache | TailsCache,
         mask: Mask | None,
-        keep: int,
+        keep: int | torch.Tensor,
         **more: Any,
     ) -> Any:
         if self.model.training:

@@ -13,6 +13,7 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from promptcache.kv.batch import BatchPass, attend_batch
 from promptcache.kv.mass import attention_mass
 from promptcache.kv.segments import Segments, attend_parts, merge_parts
 from promptcache.kv.stored_mass import stored_mass
@@ -20,7 +21,7 @@ from promptcache.kv.stored_mass import stored_mass
 NAME = "promptcache"
 
 # A context variable keeps threads apart, and reaches the function in families that pass no keyword arguments on.
-_segments: ContextVar[Segments | None] = ContextVar("promptcache_segments", default=None)
+_segments: ContextVar[Segments | BatchPass | None] = ContextVar("promptcache_segments", default=None)
 
 
 @dataclass
@@ -48,8 +49,8 @@ def watched(watch: Watch) -> Iterator[None]:
 
 
 @contextmanager
-def active(segments: Segments | None) -> Iterator[None]:
-    """Within it, forward passes of this thread attend to these segments."""
+def active(segments: Segments | BatchPass | None) -> Iterator[None]:
+    """Within it, forward passes of this thread attend to these segments, or to what the rows of a batch see."""
     token = _segments.set(segments)
     try:
         yield
@@ -79,6 +80,8 @@ def segment_attention(
         )
         return output
     layer: int = module.layer_idx  # type: ignore[assignment]
+    if isinstance(segments, BatchPass):
+        return attend_batch(query, segments, layer, scale).transpose(1, 2).contiguous(), None
     parts = attend_parts(query, key, value, segments, layer, scale)
     if watch is not None:
         watch.layers.append(stored_mass(query, key, parts, segments, layer, scale, watch.rows))

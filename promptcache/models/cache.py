@@ -11,6 +11,7 @@ from transformers.cache_utils import CacheLayerMixin
 
 from promptcache.kv.block import KVBlock
 from promptcache.kv.memory import empty
+from promptcache.kv.tails import Tails
 
 
 class BufferLayer(CacheLayerMixin):  # type: ignore[no-untyped-call]
@@ -111,6 +112,48 @@ class BufferCache(Cache):
             tuple(layer.keys[0, :, start:end] for layer in self.layers if layer.keys is not None),
             tuple(layer.values[0, :, start:end] for layer in self.layers if layer.values is not None),
         )
+
+
+class TailsLayer(CacheLayerMixin):
+    """One layer of the tails of a batch. `update` writes each token's states behind its row's, and returns those that
+    it was given: our attention function finds the rest in the tails."""
+
+    is_sliding = False
+
+    def __init__(self, tails: Tails, layer: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._tails, self._layer = tails, layer
+        self.is_initialized = True
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Nothing to do: the tails make their own room."""
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *args: Any, **kwargs: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Writes [1, num_kv_heads, tokens, head_dim]."""
+        self._tails.write(self._layer, key_states, value_states)
+        return key_states, value_states
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        """Of no use: every pass brings its mask."""
+        return query_length, 0
+
+    def get_seq_length(self) -> int:
+        """Tokens of all rows, those of the pass under way included."""
+        return self._tails.total
+
+    def get_max_length(self) -> int:
+        """No maximum."""
+        return -1
+
+
+class TailsCache(Cache):
+    """The tails of a batch as the model's cache, all rows in one of its rows."""
+
+    def __init__(self, tails: Tails) -> None:
+        layers: list[Any] = [TailsLayer(tails, layer) for layer in range(len(tails.shapes))]
+        super().__init__(layers=layers)
 
 
 def dynamic_cache(blocks: Sequence[KVBlock], copies: int) -> DynamicCache:

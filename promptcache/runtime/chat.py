@@ -10,10 +10,11 @@ from promptcache.pml import Prompt
 from promptcache.runtime.chat_memory import ChatMemory
 from promptcache.runtime.completion import Completion
 from promptcache.runtime.computed import known_after
-from promptcache.runtime.generation import Generation, Planned
+from promptcache.runtime.generation import Generation
 from promptcache.runtime.options import Sampling
+from promptcache.runtime.reply import ComputedStates
 from promptcache.runtime.requests import Requests
-from promptcache.runtime.state import AttentionState
+from promptcache.runtime.settled import Planned
 from promptcache.runtime.timing import Stopwatch
 
 
@@ -30,8 +31,8 @@ class Chats:
         known = self.memory.longest(whole.token_ids)
         planned = Planned(reuse_known(whole, known.chains), None, self._requests.attention, known.blocks)
 
-        def finish(plan: RequestPlan, state: AttentionState, completion: Completion) -> None:
+        def finish(plan: RequestPlan, state: ComputedStates, completion: Completion) -> None:
             context, generated = self._requests.context, completion.token_ids
-            self.memory.add(known_after(context, whole, plan, state, generated, known.blocks))
+            self.memory.add(known_after(context, whole, plan, state.computed(), generated, known.blocks))
 
         return self._requests.generation(planned, sampling, watch, finish)

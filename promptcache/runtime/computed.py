@@ -9,7 +9,7 @@ from promptcache.kv.block import KVBlock
 from promptcache.layout.encoding import Segment
 from promptcache.layout.key import KeyContext, SegmentKey
 from promptcache.layout.plan import RequestPlan, Run
-from promptcache.runtime.state import AttentionState, run_states
+from promptcache.runtime.state import run_states
 from promptcache.store.base import Blocks
 
 _NO_PASS = -1
@@ -27,17 +27,17 @@ def known_after(
     context: KeyContext,
     whole: RequestPlan,
     plan: RequestPlan,
-    state: AttentionState,
+    block: KVBlock,
     generated: Sequence[int],
     kept: Blocks,
 ) -> Known:
     """What is known when a request has finished: the fresh runs of `whole`, the last one continued by the generated
     tokens whose states exist (not the last sampled one, which was never run).
 
-    `plan` is `whole` as it ran, with tokens reused from `kept`, the blocks known before.
+    `block` are the states that it computed, in that order; `plan` is `whole` as it ran, with tokens reused from
+    `kept`, the blocks known before.
     """
     known = Known()
-    block = state.computed()
     stored = [r.segment.key for r in plan.runs if r.kind == "reused" and r.segment and r.segment.key not in kept]
     starts = {run.start: run.end for run in whole.runs if run.kind == "fresh"}
     before: list[tuple[int, int]] = []

@@ -9,8 +9,8 @@ import torch
 
 from promptcache.errors import LayoutError, RequestError
 from promptcache.layout.plan import RequestPlan, Run
-from promptcache.runtime.generation import Planned, Settled
 from promptcache.runtime.requests import Requests
+from promptcache.runtime.settled import Planned, Settled
 
 
 def continuation_logits(requests: Requests, planned: Planned, token_ids: Sequence[int]) -> torch.Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Unpack
+from typing import Unpack, overload
 
 import torch
 
@@ -13,12 +13,14 @@ from promptcache.layout.plain import continued_ids, plain_tail, plan_of_ids
 from promptcache.layout.plan import RequestPlan
 from promptcache.layout.token_tree import TokenTree
 from promptcache.pml import Prompt, bind
+from promptcache.runtime.answers import numbered, samplings
+from promptcache.runtime.asked import Asked, score_batches, score_one
 from promptcache.runtime.completion import Completion
 from promptcache.runtime.generation import Generation
 from promptcache.runtime.options import Sampling, SamplingOptions
 from promptcache.runtime.requests import Requests
 from promptcache.runtime.schemas import LoadedSchema
-from promptcache.runtime.scoring import Classification, Score, score_continuations
+from promptcache.runtime.scoring import Classification, Score
 from promptcache.runtime.timing import Stopwatch
 
 Message = Mapping[str, str]
@@ -58,6 +60,24 @@ class Prefix:
         planned = self._requests.planned(self.plan(suffix), self.schema.layout, reuse=reuse)
         return self._requests.generation(planned, sampling, watch)
 
+    def generate_batch(
+        self,
+        suffixes: Sequence[Suffix],
+        *,
+        max_batch: int = 32,
+        reuse: bool = True,
+        each: Sequence[SamplingOptions] | None = None,
+        **options: Unpack[SamplingOptions],
+    ) -> list[Completion]:
+        """The replies to the prefix with each of the suffixes; see `PromptCache.generate_batch`."""
+        watches = [Stopwatch() for _ in suffixes]
+        sampled = samplings(options, each, len(suffixes))
+        layout = self.schema.layout
+        planned = list(
+            numbered(suffixes, lambda suffix: self._requests.planned(self.plan(suffix), layout, reuse=reuse))
+        )
+        return self._requests.answers(planned, sampled, watches, max_batch)
+
     def logits(self, suffix: Suffix = "", *, reuse: bool = True) -> torch.Tensor:
         """Logits of the first new token: float32 [vocab_size]."""
         planned = self._requests.planned(self.plan(suffix), self.schema.layout, reuse=reuse)
@@ -76,6 +96,74 @@ class Prefix:
         the border, it is counted from there on, for all continuations alike. With messages a continuation is the
         assistant's text. Raises RequestError when there are none or one is empty.
         """
+        return score_one(self._requests, self._asked(suffix, continuations, reuse))
+
+    def score_batch(
+        self, suffixes: Sequence[Suffix], continuations: Sequence[str], *, reuse: bool = True, batch_size: int = 32
+    ) -> list[list[Score]]:
+        """As `score` for each suffix, `batch_size` of them in one pass, which attends the prefix once for all."""
+        asked = numbered(suffixes, lambda suffix: self._asked(suffix, continuations, reuse))
+        return list(score_batches(self._requests, asked, batch_size))
+
+    @overload
+    def classify(  # type: ignore[overload-overlap]
+        self,
+        items: str,
+        labels: Sequence[str],
+        template: str = ...,
+        *,
+        normalize: bool = ...,
+        separator: str | None = ...,
+        batch_size: int = ...,
+    ) -> Classification: ...
+
+    @overload
+    def classify(
+        self,
+        items: Sequence[str],
+        labels: Sequence[str],
+        template: str = ...,
+        *,
+        normalize: bool = ...,
+        separator: str | None = ...,
+        batch_size: int = ...,
+    ) -> list[Classification]: ...
+
+    def classify(
+        self,
+        items: str | Sequence[str],
+        labels: Sequence[str],
+        template: str = "Ticket: {item}\nCategory:",
+        *,
+        normalize: bool = True,
+        separator: str | None = None,
+        batch_size: int = 32,
+    ) -> Classification | list[Classification]:
+        """The most likely label for each item (a string is one item), by log-probability per token, or in sum with
+        `normalize` false. Up to `batch_size` items are scored in one pass.
+
+        `{item}` in the template is the item; with messages the filled template is the next user turn. `separator`
+        stands before the label: by default one space behind text that does not end in white space, nothing where the
+        assistant's turn has just been opened. Labels need no order and may begin with each other. Raises RequestError.
+        """
+        if len(set(labels)) != len(labels) or not labels:
+            raise RequestError("there are no labels, or one stands there twice", hint="give each label once")
+        if "{item}" not in template:
+            raise RequestError("the template has no {item}", hint='for example "Ticket: {item}\\nCategory:"')
+
+        def asked(item: str) -> Asked:
+            suffix = template.replace("{item}", item)
+            space = separator
+            if space is None:
+                space = " " if isinstance(self._start, str) and suffix == suffix.rstrip() else ""
+            return self._asked(suffix, [space + label for label in labels], True)
+
+        every = [items] if isinstance(items, str) else items
+        scores = score_batches(self._requests, numbered(every, asked), batch_size)
+        found = [Classification.of(dict(zip(labels, each, strict=True)), normalize) for each in scores]
+        return found[0] if isinstance(items, str) else found
+
+    def _asked(self, suffix: Suffix, continuations: Sequence[str], reuse: bool) -> Asked:
         if not continuations or not all(continuations):
             raise RequestError("there are no continuations, or one is empty", hint="give non-empty texts")
         tokenizer = self._requests.tokenizer
@@ -88,37 +176,7 @@ class Prefix:
         tree = TokenTree.of(rest)
         self._check_room(base, max(tree.depths, default=0))
         plan = self._reusing(plan_of_ids(whole[:base], self._requests.layout))
-        state = self._requests.assemble(self._requests.planned(plan, self.schema.layout, reuse=reuse), room=len(tree))
-        return score_continuations(state.prefill_tree(tree), tree, rest)
-
-    def classify(
-        self,
-        items: Sequence[str],
-        labels: Sequence[str],
-        template: str = "Ticket: {item}\nCategory:",
-        *,
-        normalize: bool = True,
-        separator: str | None = None,
-    ) -> list[Classification]:
-        """The most likely label for each item, by log-probability per token, or in sum with `normalize` false.
-
-        `{item}` in the template is the item; with messages the filled template is the next user turn. `separator`
-        stands before the label: by default one space behind text that does not end in white space, nothing where the
-        assistant's turn has just been opened. Labels need no order and may begin with each other. Raises RequestError.
-        """
-        if len(set(labels)) != len(labels) or not labels:
-            raise RequestError("there are no labels, or one stands there twice", hint="give each label once")
-        if "{item}" not in template:
-            raise RequestError("the template has no {item}", hint='for example "Ticket: {item}\\nCategory:"')
-        found = []
-        for item in items:
-            suffix = template.replace("{item}", item)
-            space = separator
-            if space is None:
-                space = " " if isinstance(self._start, str) and suffix == suffix.rstrip() else ""
-            scores = self.score(suffix, [space + label for label in labels])
-            found.append(Classification.of(dict(zip(labels, scores, strict=True)), normalize))
-        return found
+        return Asked(self._requests.planned(plan, self.schema.layout, reuse=reuse), tree, rest)
 
     def _prompt(self, suffix: Suffix) -> Prompt:
         if isinstance(self._start, str):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from promptcache.errors import RequestError
-from promptcache.runtime.generation import Planned
 from promptcache.runtime.requests import Requests
+from promptcache.runtime.settled import Planned
 
 
 def prepare(requests: Requests, planned: Planned, copies: int) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from promptcache.errors import RequestError
@@ -14,11 +15,15 @@ from promptcache.layout.repaired import repaired
 from promptcache.layout.tokenizer import Tokenizer
 from promptcache.models.adapter import ModelAdapter
 from promptcache.pml import Prompt, bind
+from promptcache.runtime.answers import answer_all
+from promptcache.runtime.completion import Completion
 from promptcache.runtime.encoder import ModuleEncoder
-from promptcache.runtime.generation import Generation, OnFinish, Planned, Reply, Settled, settle
+from promptcache.runtime.generation import Generation
 from promptcache.runtime.options import Sampling
 from promptcache.runtime.repair.base import RepairPolicy
 from promptcache.runtime.repair.none import NO_REPAIR
+from promptcache.runtime.reply import OnFinish, Reply
+from promptcache.runtime.settled import Planned, Settled, settle
 from promptcache.runtime.state import AttentionState, attention_state
 from promptcache.runtime.timing import Stopwatch
 
@@ -84,4 +89,15 @@ class Requests:
         on_finish: OnFinish | None = None,
     ) -> Generation:
         """The reply to a planned request."""
-        return Generation(Reply(self.encoder, self.tokenizer, planned, sampling, watch, on_finish))
+        return Generation(self.reply(planned, sampling, watch, on_finish))
+
+    def reply(self, planned: Planned, sampling: Sampling, watch: Stopwatch, on_finish: OnFinish | None = None) -> Reply:
+        """What becomes of a planned request's tokens."""
+        return Reply(self.encoder, self.tokenizer, planned, sampling, watch, on_finish)
+
+    def answers(
+        self, planned: Sequence[Planned], samplings: Sequence[Sampling], watches: Sequence[Stopwatch], max_batch: int
+    ) -> list[Completion]:
+        """The replies to many planned requests, see `answer_all`."""
+        made = [self.reply(*each) for each in zip(planned, samplings, watches, strict=True)]
+        return answer_all(self.adapter, made, max_batch)

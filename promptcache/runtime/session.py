@@ -10,12 +10,13 @@ from promptcache.layout.plan import RequestPlan
 from promptcache.pml import Prompt
 from promptcache.runtime.completion import Completion
 from promptcache.runtime.computed import Known, known_after
-from promptcache.runtime.generation import Generation, Planned
+from promptcache.runtime.generation import Generation
 from promptcache.runtime.options import Sampling, SamplingOptions
 from promptcache.runtime.repair.base import RepairPolicy
 from promptcache.runtime.repair.none import NO_REPAIR
+from promptcache.runtime.reply import ComputedStates
 from promptcache.runtime.requests import Requests
-from promptcache.runtime.state import AttentionState
+from promptcache.runtime.settled import Planned
 from promptcache.runtime.timing import Stopwatch
 
 
@@ -53,9 +54,11 @@ class Session:
         repair = self._repair if reuse else NO_REPAIR
         planned = Planned(plan, self._layout if reuse else None, self._requests.attention, kept, repair)
 
-        def finish(plan: RequestPlan, state: AttentionState, completion: Completion) -> None:
+        def finish(plan: RequestPlan, state: ComputedStates, completion: Completion) -> None:
             self._prompt = prompt.with_turn("assistant", completion.text)
             if reuse:
-                self._known = known_after(self._requests.context, whole, plan, state, completion.token_ids, kept)
+                self._known = known_after(
+                    self._requests.context, whole, plan, state.computed(), completion.token_ids, kept
+                )
 
         return self._requests.generation(planned, sampling, watch, finish)

@@ -17,10 +17,10 @@ from promptcache.layout.repaired import inexact_runs
 from promptcache.pml import Prompt, Scaffold
 from promptcache.runtime.continuation import settled_logits
 from promptcache.runtime.divergence import kl_divergence, negative_log_likelihood
-from promptcache.runtime.generation import Planned, Settled
 from promptcache.runtime.repair.base import RepairPolicy, repair_policy
 from promptcache.runtime.repair.probe import AttentionProbe
 from promptcache.runtime.requests import Requests
+from promptcache.runtime.settled import Planned, Settled
 from promptcache.runtime.state import AttentionState, run_states
 from promptcache.runtime.verification import CLOSE, SEAMS, ModuleReport, Remedy, Verification
 

@@ -1,0 +1,87 @@
+"""One request as a row of a batch."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+
+import torch
+
+from promptcache.kv.rotation import Turns
+from promptcache.kv.segments import Segments, SegmentView
+from promptcache.kv.window import Windows
+from promptcache.layout.plan import RequestPlan
+from promptcache.layout.token_tree import TokenTree
+from promptcache.models.adapter import ModelAdapter
+from promptcache.runtime.shared import Reused
+from promptcache.runtime.state import tree_mask
+from promptcache.store.base import Blocks
+
+
+@dataclass(frozen=True)
+class Row:
+    """`ids` at `positions` are the tokens of its next pass, none where it waits for one; the last `nodes` of them are
+    those of a tree. `mask` says what they see of each other, None for their order. `next_position` follows the last
+    token; `tail` are the positions of what it has computed, `stored` those of what it reuses."""
+
+    reused: tuple[Reused, ...]
+    stored: tuple[range, ...]
+    ids: tuple[int, ...]
+    positions: tuple[int, ...]
+    next_position: int
+    nodes: int = 0
+    mask: torch.Tensor | None = None
+    tail: tuple[int, ...] = ()
+
+    @classmethod
+    def of(cls, plan: RequestPlan, blocks: Blocks, tree: TokenTree | None, dtype: torch.dtype) -> Row:
+        """A request before its first pass, with a tree behind the prompt if there is one."""
+        computed = [run for run in plan.runs if run.kind != "reused"]
+        ids = [token for run in computed for token in run.ids]
+        positions = [position for run in computed for position in range(run.start, run.end)]
+        reused, stored = [], []
+        for run in plan.runs:
+            if run.kind == "reused":
+                assert run.segment is not None
+                first_row, end = bisect_left(positions, run.start), run.offset + run.length
+                reused.append(Reused(run.segment.key, blocks[run.segment.key], run.offset, end, run.shift, first_row))
+                stored.append(range(run.start, run.end))
+        mask, nodes = None, len(tree) if tree else 0
+        if tree:
+            mask = tree_mask(tree, len(ids), dtype)
+            ids += tree.ids
+            positions += [plan.end - 1 + depth for depth in tree.depths]
+        return cls(tuple(reused), tuple(stored), tuple(ids), tuple(positions), plan.end, nodes, mask)
+
+    @property
+    def waits_to_begin(self) -> bool:
+        """Whether its first pass is still to come."""
+        return bool(self.ids)
+
+    def with_token(self, token: int) -> Row:
+        """Before a decode step."""
+        place = self.next_position
+        return replace(self, ids=(token,), positions=(place,), next_position=place + 1)
+
+    def after_pass(self) -> Row:
+        """From now on it stands behind all that it reuses; a tree is forgotten."""
+        reused = self.reused
+        if any(run.first_row for run in reused):
+            reused = tuple(replace(run, first_row=0) for run in reused)
+        tail = (*self.tail, *self.positions[: len(self.positions) - self.nodes])
+        return replace(self, reused=reused, ids=(), positions=(), nodes=0, mask=None, tail=tail)
+
+    def segments(self, adapter: ModelAdapter) -> Segments:
+        """What its tokens see in this pass, for layers that attend row by row."""
+        views = tuple(
+            SegmentView.of(run.block.part(run.start, run.end), run.first_row, run.shift) for run in self.reused
+        )
+        shifts = tuple(sorted({run.shift for run in self.reused if run.shift}))
+        turns = Turns(shifts, adapter.rotations) if shifts else None
+        windows = Windows(
+            adapter.windows,
+            torch.tensor(self.positions),
+            torch.tensor((*self.tail, *self.positions)),
+            tuple(torch.arange(places.start, places.stop) for places in self.stored),
+        )
+        return Segments(views, self.mask, turns, windows=windows)
