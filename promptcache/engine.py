@@ -96,10 +96,10 @@ class PromptCache:
         config = as_config(store)
         self.store = open_store(config, self._adapter.devices)
         self._context = KeyContext(
-            model=with_files(self._adapter.fingerprint, model_files),
-            tokenizer=self._tokenizer.fingerprint,
-            dtype=str(self._adapter.dtype),
-            codec=config.codec,
+            with_files(self._adapter.fingerprint, model_files),
+            self._tokenizer.fingerprint,
+            str(self._adapter.dtype),
+            config.codec,
         )
         encoder = ModuleEncoder(self._adapter, self.store, self._context)
         self._schemas = LoadedSchemas(encoder)
@@ -142,10 +142,8 @@ class PromptCache:
         )
 
     def lay_out(self, source: SchemaLike, *, layout: str | None = None) -> SchemaLayout:
-        """Where a schema's tokens sit, without running the model or keeping anything.
-
-        Raises PMLError, LayoutError, TurnError for faults of the schema.
-        """
+        """Where a schema's tokens sit, without running the model or keeping anything. Raises PMLError, LayoutError,
+        TurnError for its faults."""
         return self._allowed.policy(layout or self.layout).lay_out(
             as_schema(source),
             self._tokenizer,
@@ -162,8 +160,7 @@ class PromptCache:
 
     def check_prompt(self, prompt: PromptLike) -> tuple[Note, ...]:
         """All warnings about a prompt to a loaded schema, borders as in `check` included. Raises as `plan`."""
-        parsed = as_prompt(prompt)
-        made = self._layout_of(parsed)
+        parsed, made, _ = self._read(prompt)
         self._requests.plan(parsed, made)
         bound = bind(parsed, made.schema if made else None)
         texts = policy(made.policy).texts(made, bound, self._tokenizer) if made else ()
@@ -215,8 +212,7 @@ class PromptCache:
         self, prompt: PromptLike, *, reuse: bool = True, repair: str | None = None, **options: Unpack[SamplingOptions]
     ) -> Generation:
         """As `generate`, piece by piece: iterate over the result; its `completion` is there at the end."""
-        watch = Stopwatch(self._adapter.devices.wait)
-        sampling = Sampling.of(options)
+        watch, sampling = Stopwatch(self._adapter.devices.wait), Sampling.of(options)
         return self._requests.generation(self._planned(prompt, reuse, repair), sampling, watch)
 
     def generate_batch(
@@ -229,14 +225,11 @@ class PromptCache:
         each: Sequence[SamplingOptions] | None = None,
         **options: Unpack[SamplingOptions],
     ) -> list[Completion]:
-        """Answers many prompts, of any schemas or none, in their order: each as `generate` would, `max_batch` of them
-        in one pass at a time, which attends stored states that several import once. One that ends makes room for the
-        next. `options` are for all, `each` has others for each prompt. On the assembled path they run one by one.
-
-        All prompts are planned first: a faulty one is raised with its number before anything runs. Raises BatchError
-        for replies that fail later, when the others are at their end, and has those.
-        """
-        watches = [Stopwatch() for _ in prompts]
+        """Answers many prompts, each as `generate` would, up to `max_batch` in one pass, which attends what several
+        import once; one that ends makes room for the next. `options` are for all, `each` has more for each prompt. On
+        the assembled path they run one by one. Raises as `generate`, with the prompt's number, before anything runs,
+        and BatchError at the end, which has the other replies, for those that failed later."""
+        watches = [Stopwatch(self._adapter.devices.wait) for _ in prompts]
         sampled = samplings(options, each, len(prompts))
         planned = list(numbered(prompts, lambda prompt: self._planned(prompt, reuse, repair)))
         return self._requests.answers(planned, sampled, watches, max_batch)
@@ -249,10 +242,8 @@ class PromptCache:
         self, prompt: PromptLike, token_ids: Sequence[int], *, reuse: bool = True, repair: str | None = None
     ) -> torch.Tensor:
         """Logits that predict each token of a given continuation, the prompt and the tokens before it in view: float32
-        [len(token_ids), vocab_size], in one pass. Row 0 is what `logits` gives.
-
-        Raises RequestError for no tokens or unknown ids, LayoutError where the model has no positions left.
-        """
+        [len(token_ids), vocab_size], in one pass. Row 0 is what `logits` gives. Raises RequestError for no tokens or
+        unknown ids, LayoutError where the model has no positions left."""
         return continuation_logits(self._requests, self._planned(prompt, reuse, repair), token_ids)
 
     def plan(self, prompt: PromptLike, *, reuse: bool = True, repair: str | None = None) -> RequestPlan:
@@ -268,15 +259,12 @@ class PromptCache:
         Predictions are compared along `answer` (text behind the prompt), or along the greedy reply of up to
         `max_new_tokens` that the full prefill gives. It takes several full prefills' time. Raises as `generate`.
         """
-        parsed = as_prompt(prompt)
-        layout, policy = self._layout_of(parsed), self._repair(parsed, repair)
+        parsed, layout, policy = self._read(prompt, repair)
         return verify(self._requests, parsed, layout, policy, answer=answer, max_new_tokens=max_new_tokens)
 
     def prefix(self, start: str | Messages) -> Prefix:
-        """One static text, or conversation, for many short suffixes; exact wherever the text is split.
-
-        It is a schema of one anonymous text: `unload_schema(prefix.schema.name)` forgets it.
-        """
+        """One static text, or conversation, for many short suffixes; exact wherever it is split. It is a schema of one
+        anonymous text: `unload_schema(prefix.schema.name)` forgets it."""
         return Prefix(self._requests, self.load_schema(prefix_schema(start)), start)
 
     def chat(self, messages: Messages, **options: Unpack[SamplingOptions]) -> Completion:
@@ -286,14 +274,12 @@ class PromptCache:
 
     def chat_stream(self, messages: Messages, **options: Unpack[SamplingOptions]) -> Generation:
         """As `chat`, piece by piece."""
-        watch = Stopwatch(self._adapter.devices.wait)
-        return self._chats.stream(messages, Sampling.of(options), watch)
+        return self._chats.stream(messages, Sampling.of(options), Stopwatch(self._adapter.devices.wait))
 
     def session(self, prompt: PromptLike, *, repair: str | None = None) -> Session:
         """A conversation that goes on behind a prompt: `session.send("...")`. `repair` as in `generate`: each turn
         chooses anew."""
-        parsed = as_prompt(prompt)
-        return Session(self._requests, parsed, self._layout_of(parsed), self._repair(parsed, repair))
+        return Session(self._requests, *self._read(prompt, repair))
 
     def prepare(self, prompt: PromptLike, *, copies: int = 1, repair: str | None = None) -> dict[str, Any]:
         """Keyword arguments for `model.generate`: the prompt's ids, mask and positions, and a private transformers
@@ -304,12 +290,10 @@ class PromptCache:
         return prepare(self._requests, self._planned(prompt, True, repair), copies)
 
     def _planned(self, prompt: PromptLike, reuse: bool, repair: str | None = None) -> Planned:
-        parsed = as_prompt(prompt)
-        layout, policy = self._layout_of(parsed), self._repair(parsed, repair)
+        parsed, layout, policy = self._read(prompt, repair)
         return self._requests.planned(self._requests.plan(parsed, layout), layout, reuse=reuse, repair=policy)
 
-    def _repair(self, prompt: Prompt, given: str | None) -> RepairPolicy:
-        return asked_policy(prompt, given, self.repair)
-
-    def _layout_of(self, prompt: Prompt) -> SchemaLayout | None:
-        return None if prompt.schema is None else self._schemas.find(prompt.schema, prompt.span).layout
+    def _read(self, prompt: PromptLike, repair: str | None = None) -> tuple[Prompt, SchemaLayout | None, RepairPolicy]:
+        parsed = as_prompt(prompt)
+        layout = None if parsed.schema is None else self._schemas.find(parsed.schema, parsed.span).layout
+        return parsed, layout, asked_policy(parsed, repair, self.repair)

@@ -25,7 +25,7 @@ from promptcache.models.cache import BufferCache, TailsCache, dynamic_cache
 from promptcache.models.fingerprint import model_fingerprint
 from promptcache.models.prepacked import prepacked
 from promptcache.models.rotary import find_rotations
-from promptcache.models.support import refuse_unsupported
+from promptcache.models.support import find_max_positions, refuse_unsupported
 from promptcache.models.windows import Mask, find_windows, mask_by_layer, refuse_untold_windows
 
 
@@ -42,7 +42,7 @@ class ModelAdapter:
         refuse_unsupported(model)
         self._takes_positions = "position_ids" in signature(type(model).forward).parameters
         self.num_layers = int(config.num_hidden_layers)
-        self.max_positions = _max_positions(config)
+        self.max_positions = find_max_positions(config)
         self.vocab_size = int(config.vocab_size)
         self.windows = find_windows(config)
         """For each layer how many positions a token sees, itself included; None for all."""
@@ -303,11 +303,3 @@ class ModelAdapter:
 def _logits(output: Any) -> torch.Tensor:
     """Of the one row, float32."""
     return output.logits[0].float()  # type: ignore[no-any-return]
-
-
-def _max_positions(config: Any) -> int | None:
-    """How many positions the model has; None where its configuration names no limit (BLOOM)."""
-    for name in ("max_position_embeddings", "max_seq_len"):
-        if isinstance(found := getattr(config, name, None), int):
-            return found
-    return None

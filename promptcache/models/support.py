@@ -93,3 +93,11 @@ _REASONS: tuple[tuple[Callable[[PreTrainedModel, Any], bool], str, str], ...] = 
     ),
     (_sees_ahead, "lets tokens see later ones, so a module's states depend on what follows it", "use a causal model"),
 )
+
+
+def find_max_positions(config: Any) -> int | None:
+    """How many positions the model has; None where its configuration names no limit (BLOOM)."""
+    for name in ("max_position_embeddings", "max_seq_len"):
+        if isinstance(found := getattr(config, name, None), int):
+            return found
+    return None
