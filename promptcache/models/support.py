@@ -18,6 +18,14 @@ def refuse_unsupported(model: PreTrainedModel) -> None:
             raise UnsupportedModelError(f"{type(model).__name__} {reason}", hint=hint)
 
 
+def find_max_positions(config: Any) -> int | None:
+    """How many positions the model has; None where its configuration names no limit (BLOOM)."""
+    for name in ("max_position_embeddings", "max_seq_len"):
+        if isinstance(found := getattr(config, name, None), int):
+            return found
+    return None
+
+
 def _recurrent(model: PreTrainedModel, config: Any) -> bool:
     kinds = set(getattr(config, "layer_types", None) or ())
     return bool(getattr(model, "_is_stateful", False)) or not kinds.isdisjoint(
@@ -93,11 +101,3 @@ _REASONS: tuple[tuple[Callable[[PreTrainedModel, Any], bool], str, str], ...] = 
     ),
     (_sees_ahead, "lets tokens see later ones, so a module's states depend on what follows it", "use a causal model"),
 )
-
-
-def find_max_positions(config: Any) -> int | None:
-    """How many positions the model has; None where its configuration names no limit (BLOOM)."""
-    for name in ("max_position_embeddings", "max_seq_len"):
-        if isinstance(found := getattr(config, name, None), int):
-            return found
-    return None
