@@ -14,23 +14,24 @@ from functools import cached_property
 import torch
 from torch.nn.functional import pad
 
-from promptcache.kv.block import KVBlock
 from promptcache.kv.kernel import Part, attend, merge
 from promptcache.kv.rotation import Rotary, Rotations
-from promptcache.kv.segments import MASKED_ROWS, Segments, attend_all, attend_in_order, attend_segments
+from promptcache.kv.segments import MASKED_ROWS, Layers, Segments, attend_all, attend_in_order, attend_segments
 from promptcache.kv.tails import Bucket, Tails
 
 
 @dataclass(frozen=True, eq=False)
 class SharedView:
-    """Stored states that some tokens of a pass see: `tokens` says which (None: all), by their place in the pass.
+    """Stored states, [1, num_kv_heads, seq_len, head_dim] a layer, that some tokens of a pass see: `tokens` says which
+    (None: all), by their place in the pass.
 
     `shifts`, one for each of those tokens, says how many positions behind its place of encoding its row uses the block;
     None where all are 0. `mask`, additive [tokens, seq_len], says what each sees of it; None where all see all. Layers
     and devices share what can be shared.
     """
 
-    block: KVBlock
+    keys: Layers
+    values: Layers
     tokens: torch.Tensor | None = None
     shifts: torch.Tensor | None = None
     mask: torch.Tensor | None = None
@@ -93,7 +94,7 @@ def attend_batch(query: torch.Tensor, batch: BatchPass, layer: int, scale: float
     for view in batch.views:
         seeing = view.seeing(query, rotary)
         folded = seeing.reshape(1, kv_heads, -1, seeing.shape[-1])
-        keys, values = view.block.keys[layer][None], view.block.values[layer][None]
+        keys, values = view.keys[layer], view.values[layer]
         mask = view.folded_mask(query.shape[1] // kv_heads, folded)
         found = (
             attend_all(folded, keys, values, scale)

@@ -25,7 +25,7 @@ from promptcache.models.cache import BufferCache, TailsCache, dynamic_cache
 from promptcache.models.fingerprint import model_fingerprint
 from promptcache.models.prepacked import prepacked
 from promptcache.models.rotary import find_rotations
-from promptcache.models.support import find_max_positions, refuse_unsupported
+from promptcache.models.support import find_eos_ids, find_max_positions, refuse_unsupported
 from promptcache.models.windows import Mask, find_windows, mask_by_layer, refuse_untold_windows
 
 
@@ -141,11 +141,7 @@ class ModelAdapter:
     @cached_property
     def eos_ids(self) -> frozenset[int]:
         """Tokens that end a reply, by generation config and config."""
-        found: set[int] = set()
-        for config in (self.model.generation_config, self.model.config):
-            ids = getattr(config, "eos_token_id", None)
-            found |= set(ids) if isinstance(ids, list | tuple) else set() if ids is None else {int(ids)}
-        return frozenset(found)
+        return find_eos_ids(self.model)
 
     def new_cache(self, capacity: int) -> BufferCache:
         """An empty cache with room for `capacity` tokens."""
@@ -153,7 +149,7 @@ class ModelAdapter:
 
     def new_tails(self) -> Tails:
         """Empty tails for the rows of a batch."""
-        return Tails(self._shapes, self.dtype, self._devices)
+        return Tails(self._shapes, self.dtype, self.devices)
 
     def position_mask(
         self, positions: Sequence[int], key_positions: Sequence[int], among: torch.Tensor | None = None
@@ -223,14 +219,13 @@ class ModelAdapter:
     ) -> torch.Tensor:
         """One pass over the tokens of many rows side by side, which see what `batch` says; their states join its tails,
         which were opened for them. Logits of the tokens `keep`, float32 [len(keep), vocab_size]."""
+        cache, kept = TailsCache(batch.tails), self._tensor(keep)
         with active(batch):
-            cache = TailsCache(batch.tails)
-            return _logits(self._output(ids, positions, cache, self._unused_mask(), self._tensor(keep)))
+            return _logits(self._output(ids, positions, cache, self._unused_mask(), kept))
 
     def _unused_mask(self) -> Mask:
         """A mask with four dimensions is passed on as it is, so none is built; our attention function does without."""
-        none = torch.zeros((1, 1, 1, 1), dtype=self.dtype, device=self.device)
-        return mask_by_layer(self._config, self.windows, lambda window: none)
+        return mask_by_layer(self._config, self.windows, lambda _: torch.zeros((1,) * 4).to(self.device, self.dtype))
 
     def attention_mass(
         self, ids: Sequence[int], positions: Sequence[int], cache: BufferCache, mask: Mask | None, rows: Sequence[int]

@@ -26,6 +26,15 @@ def find_max_positions(config: Any) -> int | None:
     return None
 
 
+def find_eos_ids(model: PreTrainedModel) -> frozenset[int]:
+    """Tokens that end a reply, by generation config and config."""
+    found: set[int] = set()
+    for config in (model.generation_config, model.config):
+        ids = getattr(config, "eos_token_id", None)
+        found |= set(ids) if isinstance(ids, list | tuple) else set() if ids is None else {int(ids)}
+    return frozenset(found)
+
+
 def _recurrent(model: PreTrainedModel, config: Any) -> bool:
     kinds = set(getattr(config, "layer_types", None) or ())
     return bool(getattr(model, "_is_stateful", False)) or not kinds.isdisjoint(

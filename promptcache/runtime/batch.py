@@ -32,7 +32,7 @@ class Batch:
         self._tails = adapter.new_tails()
         self._rows: dict[int, Row] = {}
         self._joined = 0
-        self._shared = SharedStates()
+        self._shared = SharedStates(adapter.devices)
         self._groups: list[Group] | None = None
         self._standing: object = None
         self._views: tuple[SharedView, ...] = ()
@@ -49,7 +49,7 @@ class Batch:
         """One more row, and its number. The next step runs its computed tokens, with a tree behind the prompt if there
         is one, whose states are not kept."""
         self._joined += 1
-        self._rows[self._joined] = Row.of(plan, blocks, tree, self._adapter.dtype)
+        self._rows[self._joined] = Row.of(plan, blocks, tree, self._adapter)
         self._groups = None
         return self._joined
 
@@ -59,7 +59,7 @@ class Batch:
             self._tails.leave(row)
         self._groups = None
         if not self._rows:
-            self._shared = SharedStates()
+            self._shared = SharedStates(self._adapter.devices)
 
     def step(self, tokens: Mapping[int, int]) -> dict[int, torch.Tensor]:
         """One pass over all rows. `tokens` has the next token of each row that has begun; the others begin.

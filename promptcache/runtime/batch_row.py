@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import torch
 
+from promptcache.kv.prefetch import fetched
 from promptcache.kv.rotation import Turns
 from promptcache.kv.segments import Segments, SegmentView
 from promptcache.kv.window import Windows
@@ -22,10 +23,12 @@ from promptcache.store.base import Blocks
 class Row:
     """`ids` at `positions` are the tokens of its next pass, none where it waits for one; the last `nodes` of them are
     those of a tree. `mask` says what they see of each other, None for their order. `next_position` follows the last
-    token; `tail` are the positions of what it has computed, `stored` those of what it reuses."""
+    token; `tail` are the positions of what it has computed. Where the model has windows, `views` and their positions
+    `stored` are once more what it reuses, for layers that attend row by row."""
 
     reused: tuple[Reused, ...]
-    stored: tuple[range, ...]
+    views: tuple[SegmentView, ...]
+    stored: tuple[torch.Tensor, ...]
     ids: tuple[int, ...]
     positions: tuple[int, ...]
     next_position: int
@@ -34,7 +37,7 @@ class Row:
     tail: tuple[int, ...] = ()
 
     @classmethod
-    def of(cls, plan: RequestPlan, blocks: Blocks, tree: TokenTree | None, dtype: torch.dtype) -> Row:
+    def of(cls, plan: RequestPlan, blocks: Blocks, tree: TokenTree | None, adapter: ModelAdapter) -> Row:
         """A request before its first pass, with a tree behind the prompt if there is one."""
         computed = [run for run in plan.runs if run.kind != "reused"]
         ids = [token for run in computed for token in run.ids]
@@ -45,13 +48,17 @@ class Row:
                 assert run.segment is not None
                 first_row, end = bisect_left(positions, run.start), run.offset + run.length
                 reused.append(Reused(run.segment.key, blocks[run.segment.key], run.offset, end, run.shift, first_row))
-                stored.append(range(run.start, run.end))
+                stored.append(torch.arange(run.start, run.end))
+        views: tuple[SegmentView, ...] = ()
+        if adapter.has_windows:
+            parts = [(each.block.part(each.start, each.end), each.first_row, each.shift) for each in reused]
+            views = fetched(tuple(SegmentView.of(*part) for part in parts), adapter.devices)
         mask, nodes = None, len(tree) if tree else 0
         if tree:
-            mask = tree_mask(tree, len(ids), dtype)
+            mask = tree_mask(tree, len(ids), adapter.dtype)
             ids += tree.ids
             positions += [plan.end - 1 + depth for depth in tree.depths]
-        return cls(tuple(reused), tuple(stored), tuple(ids), tuple(positions), plan.end, nodes, mask)
+        return cls(tuple(reused), views, tuple(stored), tuple(ids), tuple(positions), plan.end, nodes, mask)
 
     @property
     def waits_to_begin(self) -> bool:
@@ -65,23 +72,21 @@ class Row:
 
     def after_pass(self) -> Row:
         """From now on it stands behind all that it reuses; a tree is forgotten."""
-        reused = self.reused
+        reused, views = self.reused, self.views
         if any(run.first_row for run in reused):
             reused = tuple(replace(run, first_row=0) for run in reused)
+            views = tuple(replace(view, first_row=0) for view in views)
         tail = (*self.tail, *self.positions[: len(self.positions) - self.nodes])
-        return replace(self, reused=reused, ids=(), positions=(), nodes=0, mask=None, tail=tail)
+        return replace(self, reused=reused, views=views, ids=(), positions=(), nodes=0, mask=None, tail=tail)
 
     def segments(self, adapter: ModelAdapter) -> Segments:
         """What its tokens see in this pass, for layers that attend row by row."""
-        views = tuple(
-            SegmentView.of(run.block.part(run.start, run.end), run.first_row, run.shift) for run in self.reused
-        )
-        shifts = tuple(sorted({run.shift for run in self.reused if run.shift}))
+        shifts = tuple(sorted({view.shift for view in self.views if view.shift}))
         turns = Turns(shifts, adapter.rotations) if shifts else None
         windows = Windows(
             adapter.windows,
             torch.tensor(self.positions),
             torch.tensor((*self.tail, *self.positions)),
-            tuple(torch.arange(places.start, places.stop) for places in self.stored),
+            self.stored,
         )
-        return Segments(views, self.mask, turns, windows=windows)
+        return Segments(self.views, self.mask, turns, windows=windows)

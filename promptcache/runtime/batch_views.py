@@ -31,7 +31,8 @@ def shared_views(groups: Iterable[Group], buckets: Sequence[Bucket], dtype: torc
         if tokens:
             shifts = [group.uses[number].shift for number, each in seeing.items() for _ in each]
             yield SharedView(
-                group.block,
+                group.view.keys,
+                group.view.values,
                 None if len(tokens) == total else torch.tensor(tokens),
                 torch.tensor(shifts) if any(shifts) else None,
                 _mask(group, seeing, dtype),
@@ -40,7 +41,7 @@ def shared_views(groups: Iterable[Group], buckets: Sequence[Bucket], dtype: torc
 
 def _mask(group: Group, seeing: Mapping[int, range], dtype: torch.dtype) -> torch.Tensor | None:
     """Additive [tokens, seq_len]; None where all see all."""
-    length = group.block.seq_len
+    length = group.length
     if all(_sees_all(group.uses[number], length) for number, tokens in seeing.items() if tokens):
         return None
     rows = []

@@ -70,7 +70,7 @@ class Prefix:
         **options: Unpack[SamplingOptions],
     ) -> list[Completion]:
         """The replies to the prefix with each of the suffixes; see `PromptCache.generate_batch`."""
-        watches = [Stopwatch() for _ in suffixes]
+        watches = [Stopwatch(self._requests.adapter.devices.wait) for _ in suffixes]
         sampled = samplings(options, each, len(suffixes))
         layout = self.schema.layout
         planned = list(

@@ -8,7 +8,10 @@ from itertools import pairwise
 
 from promptcache.kv.arena import Arena, coalesce
 from promptcache.kv.block import KVBlock
+from promptcache.kv.devices import Devices
+from promptcache.kv.prefetch import fetched
 from promptcache.kv.rotation import Rotations, gather
+from promptcache.kv.segments import SegmentView
 from promptcache.layout.key import SegmentKey
 
 POOLED_TOKENS = 128
@@ -52,9 +55,10 @@ class Use:
 
 @dataclass(frozen=True)
 class Group:
-    """Stored states that are attended in one call, and the rows that use them."""
+    """Stored states of `length` tokens that are attended in one call, and the rows that use them."""
 
-    block: KVBlock
+    view: SegmentView
+    length: int
     uses: Mapping[int, Use]
 
 
@@ -75,11 +79,13 @@ class _Piece:
 
 
 class SharedStates:
-    """Groups for one set of rows after the other. Copies that were made for a set serve the next one, if it has them in
-    the same company."""
+    """Groups for one set of rows after the other. Copies that were made for a set, together or to another device, serve
+    the next one, if it has them in the same company."""
 
-    def __init__(self) -> None:
+    def __init__(self, devices: Devices) -> None:
+        self._devices = devices
         self._copies: dict[tuple[object, ...], KVBlock] = {}
+        self._views: dict[tuple[object, ...], SegmentView] = {}
 
     @property
     def num_bytes(self) -> int:
@@ -88,21 +94,34 @@ class SharedStates:
 
     def groups(self, rows: Mapping[int, Sequence[Reused]], rotations: Rotations | None) -> list[Group]:
         """All that the rows use, each token of it in one group."""
-        before, self._copies = self._copies, {}
+        copies, self._copies = self._copies, {}
+        views, self._views = self._views, {}
+
+        def group(name: tuple[object, ...], block: KVBlock, uses: Mapping[int, Use]) -> Group:
+            self._views[name] = views.get(name) or fetched((SegmentView.of(block, 0),), self._devices)[0]
+            return Group(self._views[name], block.seq_len, uses)
+
         short: list[_Piece] = []
         found: list[Group] = []
         for piece in _joined(_pieces(rows)):
             if piece.is_whole and piece.block.seq_len <= POOLED_TOKENS:
                 short.append(piece)
             else:
-                found.append(Group(piece.block, piece.uses))
+                found.append(group(piece.name, piece.block, piece.uses))
         for pool in _pools(short):
             name = tuple((piece.name, shift) for piece, shift in pool)
             block = pool[0][0].block
             if len(pool) > 1:
-                block = self._copies[name] = before.get(name) or _gathered(pool, rotations)
-            found.append(Group(block, _pooled_uses(pool)))
+                block = self._copies[name] = copies.get(name) or self._gathered(pool, rotations)
+            found.append(group(name, block, _pooled_uses(pool)))
         return found
+
+    def _gathered(self, pool: Sequence[tuple[_Piece, int]], rotations: Rotations | None) -> KVBlock:
+        parts = [(self._devices.near(piece.block), shift) for piece, shift in pool]
+        tokens = sum(block.seq_len for block, _ in parts)
+        copy = Arena.like(parts[0][0], tokens).view(0, tokens)
+        gather(parts, rotations, copy)
+        return copy
 
 
 def _pieces(rows: Mapping[int, Sequence[Reused]]) -> Iterator[_Piece]:
@@ -189,11 +208,3 @@ def _pooled_uses(pool: Sequence[tuple[_Piece, int]]) -> dict[int, Use]:
             uses[row] = replace(known, parts=(*known.parts, part))
         start = end
     return uses
-
-
-def _gathered(pool: Sequence[tuple[_Piece, int]], rotations: Rotations | None) -> KVBlock:
-    parts = [(piece.block, shift) for piece, shift in pool]
-    tokens = sum(block.seq_len for block, _ in parts)
-    copy = Arena.like(parts[0][0], tokens).view(0, tokens)
-    gather(parts, rotations, copy)
-    return copy
