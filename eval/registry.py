@@ -23,6 +23,7 @@ SUITES: dict[str, str] = {
     "peers": "eval.suites.peers",
     "memory": "eval.suites.memory",
     "usecases": "eval.suites.usecases",
+    "gpu": "eval.suites.gpu",
 }
 """Name to module."""
 

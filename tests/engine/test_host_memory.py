@@ -14,6 +14,7 @@ from promptcache.models.adapter import ModelAdapter
 from promptcache.runtime import segmented
 from tests.engine.comparison import distance, expect
 from tests.engine.test_compact_against_oracle import TWO, stored
+from tests.kv.fake_gpu import fake_gpu
 from tests.kv.fake_transfers import GPU, FakeTransfers, fake_transfers
 from tests.oracle import tokens
 from tests.tiny import byte_tokenizer, tiny_llama
@@ -137,3 +138,29 @@ def test_laps_wait_for_the_device(carrier):
     far.generate(PROMPT, max_new_tokens=2)
     waits = [entry for entry in carrier.log if entry[0] == "wait"]
     assert len(waits) == 4, "planning, assembling, prefill, decoding"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "kernels"), [(torch.float32, {"efficient"}), (torch.float16, {"efficient", "flash"})]
+)
+@pytest.mark.parametrize("layout", ["reserved", "compact"])
+def test_with_the_kernels_of_a_gpu_as_well(carrier, monkeypatch, dtype, kernels, layout):
+    monkeypatch.setattr(segmented, "GATHERED_TOKENS", 0)
+    prompt = '<prompt schema="s"><b/><a/>why?</prompt>'
+    far = PromptCache(
+        tiny_llama(num_hidden_layers=4, initializer_range=0.2).to(dtype),
+        byte_tokenizer(),
+        layout=layout,
+        store=HOST,
+        self_check=False,
+    )
+    far.load_schema(SCHEMA)
+    expected = far.continuation_logits(prompt, list(b"because"))
+    with fake_gpu() as called:
+        found = far.continuation_logits(prompt, list(b"because"))
+        steps = far.generate(prompt, max_new_tokens=6).token_ids
+    assert set(called) == kernels
+    error = distance(found, expected) / float(expected.std())
+    assert error < (1e-4 if dtype == torch.float32 else 3e-2)
+    if dtype == torch.float32:
+        assert steps == far.generate(prompt, max_new_tokens=6).token_ids
