@@ -23,6 +23,7 @@ SUITES: dict[str, str] = {
     "peers": "eval.suites.peers",
     "memory": "eval.suites.memory",
     "usecases": "eval.suites.usecases",
+    "scale": "eval.suites.scale",
     "gpu": "eval.suites.gpu",
 }
 """Name to module."""

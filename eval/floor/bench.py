@@ -99,6 +99,11 @@ class Bench:
         engine = self._engines[variant.path]
         sizes = split_evenly(tokens, variant.modules)
         parts = texts(sizes, lambda text: len(self.encode(text)), (self._seed, tokens))
+        if len(set(parts)) < len(parts):
+            # They would share their states, and the context would be shorter than it says.
+            raise RequestError(
+                f"{variant.modules} modules of {tokens} tokens together cannot all differ", hint="give fewer modules"
+            )
         modules = {f"part{number}": text for number, text in enumerate(parts)}
         schema = Schema.from_modules(modules, name=f"floor-{tokens}-{variant.name}", separator="")
         return OurSide(engine, variant, stack.enter_context(loaded(engine, schema, variant.layout)))

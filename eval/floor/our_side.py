@@ -39,7 +39,7 @@ class OurSide:
 
     def plan(self, text: str) -> RequestPlan:
         """The plan of a question."""
-        return self.engine.plan(self._prompt(text))
+        return self.engine.plan(self.prompt(text))
 
     def question(self, text: str) -> Question:
         """The question with the ids that it has behind this context."""
@@ -51,7 +51,7 @@ class OurSide:
         # A prepacked engine runs a model of its own, which shares the embedding and little else.
         with TokenHook(self.engine.model) as hook, _FirstPass(self.engine._adapter.model) as first:
             start = time.perf_counter()
-            prompt = self._prompt(question.text)
+            prompt = self.prompt(question.text)
             built_ms = (time.perf_counter() - start) * 1000
             done = self.engine.generate(prompt, max_new_tokens=1 + later * LATER_TOKENS)
             steps = done.usage.completion_tokens - 1
@@ -81,7 +81,8 @@ class OurSide:
             "first_tokens": self._firsts,
         }
 
-    def _prompt(self, text: str) -> Prompt:
+    def prompt(self, text: str) -> Prompt:
+        """All modules, then a question."""
         return Prompt(schema=self._schema.name, imports=self._imports, text=text)
 
     def _add(self, name: str, ms: float | None) -> None:

@@ -13,6 +13,7 @@ from eval.floor.text import split_evenly, texts
 from eval.hook import MeasurementError
 from eval.memory.codec_bytes import CODEC_BYTES, LayerShape
 from promptcache import PromptCache, Schema, StoreConfig
+from promptcache.errors import RequestError
 from promptcache.kv.block import KVBlock
 from promptcache.models.loading import LoadedModel
 from promptcache.store.folder import Folder
@@ -21,7 +22,7 @@ from promptcache.store.folder import Folder
 def measure(loaded: LoadedModel, codec: str, tokens: int, modules: int, seed: int, folder: Path) -> dict[str, Any]:
     """Bytes of so many tokens in so many modules, in memory and in a folder that is empty and is gone afterwards.
 
-    Raises MeasurementError where two accounts differ that must not.
+    Raises MeasurementError where two accounts differ that must not, RequestError for modules too short to differ.
     """
     shutil.rmtree(folder, ignore_errors=True)
     try:
@@ -51,6 +52,11 @@ def _schema(engine: PromptCache, tokens: int, modules: int, seed: int) -> Schema
         return len(engine.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
     parts = texts(split_evenly(tokens, modules), count, (seed, tokens))
+    if len(set(parts)) < len(parts):
+        # They would share their states.
+        raise RequestError(
+            f"{modules} modules of {tokens} tokens together cannot all differ", hint="give fewer modules"
+        )
     return Schema.from_modules({f"part{i}": text for i, text in enumerate(parts)}, name="memory", separator="")
 
 

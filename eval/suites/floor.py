@@ -3,15 +3,16 @@ stock model with no context, and the attention kernel alone, interleaved in one 
 
 from __future__ import annotations
 
-from itertools import islice
+from itertools import chain
 from typing import Any
 
 from eval.config import EvalConfig
 from eval.floor.bench import Bench
 from eval.floor.grid import OPTIONS, Grid, Setting
 from eval.floor.kernel_side import KernelSide
-from eval.floor.question import Side, take_turns
+from eval.floor.question import Side
 from eval.floor.stock_sides import FloorSide, FullSide, RecipeSide
+from eval.floor.turns import interleave
 from eval.options import check_options
 from eval.progress import work_through
 from eval.reports.floor import write_report
@@ -58,26 +59,27 @@ def _measure(bench: Bench, setting: Setting, config: EvalConfig, rounds: int) ->
         engine, context = bench.engine, held.context
         heads = int(engine.model.config.get_text_config().num_attention_heads)
         full = FullSide(engine.model, bench.stock, context.ids)
-        question = next(questions)
+        # A kernel's shapes are those of the first question; all have as many tokens where the tokenizer allows it.
+        first = next(questions)
         others: list[Side] = [
             FloorSide(engine.model, bench.stock),
-            KernelSide(context.cache, heads, len(question.ids)),
+            KernelSide(context.cache, heads, len(first.ids)),
             RecipeSide(engine, bench.stock, context, crop=False),
             RecipeSide(engine, bench.stock, context, crop=True),
             *held.ours,
         ]
-        for number in range(config.warmup):
-            take_turns(others, question, number, setting.later)
-        for side in others:
-            side.forget()
-        fresh = set()
-        for number, question in enumerate(islice(questions, config.repeats * rounds)):
-            turns = [full, *others] if number % rounds == 0 else others
-            take_turns(turns, question, number, setting.later)
-            fresh.add(len(question.ids))
+        fresh = interleave(
+            others,
+            chain([first], questions),
+            warmup=config.warmup,
+            turns=config.repeats * rounds,
+            later=setting.later,
+            seldom=full,
+            every=rounds,
+        )
         return {
             "context": len(context.ids),
-            "fresh": sorted(fresh),
+            "fresh": fresh,
             "later": setting.later,
             "rounds": rounds,
             "sides": {side.name: side.figures() for side in (full, *others[: -len(held.ours)])},

@@ -129,6 +129,7 @@ def test_a_store_that_counts_wrongly_ends_the_run(model, tmp_path, monkeypatch, 
         ("{token: 5}", "did you mean 'tokens'"),
         ("{tokens: 2, modules: [3]}", "3 modules of 2 tokens"),
         ("{tokens: many}", "whole numbers"),
+        ("{tokens: 30, modules: [30]}", "cannot all differ"),
         ("{tokens: 5000}", "2048"),
     ],
 )
