@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from eval.config import EvalConfig
+from eval.hook import MeasurementError
 from eval.results import RunFolder
 from eval.suites import tickets
 from eval.tickets.data import Ticket, read_tickets
 from eval.tickets.instruction import instruction
 from promptcache.errors import RequestError
+from promptcache.runtime.prefix import Prefix
 from tests.tiny import tiny_llama
 from tests.tokenizers import published
 
@@ -50,10 +52,29 @@ def test_all_rows_agree_and_a_second_run_computes_nothing(model_folder, csv_file
         saved = part["static_tokens"] * items
         assert rows["full"]["tokens"] - rows["ours"]["tokens"] == pytest.approx(saved, abs=2 * items)
         assert rows["crop"]["tokens"] == rows["deepcopy"]["tokens"] == rows["floor"]["tokens"]
+        if part["part"].startswith("main/"):
+            one, batched = rows["ours"], rows["ours, batches of 32"]
+            assert len(batched["ms"]) == items and batched["tokens"] == one["tokens"]
+            assert len(set(batched["ms"])) == 1 < len(set(one["ms"]))
     report = (config.folder / "report.md").read_text()
+    assert "full in batches of 32 / ours in batches of 32" in report
     assert "40 tickets" in report and "ours / crop recipe" in report and (config.folder / "curve.png").exists()
     monkeypatch.setattr(tickets, "_Bench", None)
     tickets.run(config, RunFolder(config.folder, config))
+
+
+def test_a_batch_that_scores_otherwise_ends_the_run(model_folder, csv_file, tmp_path, monkeypatch):
+    whole = Prefix.score_batch
+
+    def shifted(self, suffixes, *rest, **more):
+        # As if each row had got the answer of another one.
+        return whole(self, [*suffixes[1:], suffixes[0]], *rest, **more)
+
+    monkeypatch.setattr(Prefix, "score_batch", shifted)
+    config = EvalConfig("tickets", data=csv_file, model=str(model_folder), limit=5, out=tmp_path / "run")
+    with pytest.raises(MeasurementError, match="from those one by one"):
+        tickets.run(config, RunFolder(config.folder, config))
+    assert not (config.folder / "parts.jsonl").exists()
 
 
 def test_data_faults(tmp_path):
