@@ -62,10 +62,11 @@ def verify(
             with spinner("comparing"):
                 found = engine.verify(prompt, answer=answer, max_new_tokens=max_new_tokens, repair=repair)
         if as_json:
-            print_json({**asdict(found), "recommendation": found.recommendation})
+            leanings = [{**asdict(each), "leans": each.leans} for each in found.leanings]
+            print_json({**asdict(found), "leanings": leanings, "recommendation": found.recommendation})
             return
         out = Console(highlight=False)
-        for table in (_summary(found), _modules(found), _remedies(found)):
+        for table in (_summary(found), _modules(found), _leanings(found), _remedies(found)):
             if table.row_count:
                 out.print(table, markup=False)
         out.print(found.recommendation, markup=False)
@@ -88,6 +89,15 @@ def _modules(found: Verification) -> Table:
     for each in found.modules:
         exact = "yes" if each.exact else "no"
         table.add_row(each.path or "(schema)", str(each.tokens), f"{each.attention:.1%}", f"{each.distance:.1%}", exact)
+    return table
+
+
+def _leanings(found: Verification) -> Table:
+    left_out = f"{found.pairs_left_out} pairs left out" if found.pairs_left_out else None
+    table = Table("module", "behind", "easier to read by", "chance", "leans", caption=left_out)
+    for each in found.leanings:
+        gain, control = f"{each.gain:+.3f} nats a token", f"{each.control:.3f}"
+        table.add_row(each.path, each.on, gain, control, "yes" if each.leans else "no")
     return table
 
 

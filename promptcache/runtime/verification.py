@@ -12,6 +12,8 @@ SEAMS = "link:16"
 
 _HELPS = 0.5  # the share of the KL that a remedy has to take away
 
+_LEANS = 1.5  # times the control that a gain has to be
+
 
 @dataclass(frozen=True)
 class ModuleReport:
@@ -29,14 +31,30 @@ class ModuleReport:
 
 
 @dataclass(frozen=True)
+class Leaning:
+    """How much easier the module `path` is to read behind `on`, a module before it, than behind unrelated texts of that
+    length: `gain`, in nats a token. `control` is the farthest that any of these texts is from the others."""
+
+    path: str
+    on: str
+    gain: float
+    control: float
+
+    @property
+    def leans(self) -> bool:
+        """Whether that is more than chance."""
+        return self.gain > _LEANS * self.control
+
+
+@dataclass(frozen=True)
 class Remedy:
-    """Something that was tried: a repair policy, with the modules (paths) of `scaffold` encoded together. `mean_kl` is
-    what was left, `repaired_tokens` what it computes again in every request."""
+    """Something that was tried: a repair policy, with the two modules (paths) of `scaffold` encoded together. `mean_kl`
+    is what was left, `repaired_tokens` what it computes again in every request."""
 
     repair: str
-    scaffold: tuple[str, ...]
     mean_kl: float
     repaired_tokens: int
+    scaffold: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -45,7 +63,8 @@ class Verification:
 
     KL(full || reuse) in nats, at the first token and as a mean over the answer's; `top1`: both have the same likeliest
     first token; `agreement`: the share of `greedy_tokens` greedy tokens before the first that differs. `nll` and
-    `full_nll`: negative log-likelihood a token of the answer, given or the full prefill's own.
+    `full_nll`: negative log-likelihood a token of the answer, given or the full prefill's own. `leanings` are of the
+    pairs of modules that were looked at; `pairs_left_out` were not, since those matter more.
     """
 
     exact: bool
@@ -63,6 +82,8 @@ class Verification:
     agreement: float
     greedy_tokens: int
     modules: tuple[ModuleReport, ...]
+    leanings: tuple[Leaning, ...]
+    pairs_left_out: int
     remedies: tuple[Remedy, ...]
 
     @property
@@ -71,17 +92,18 @@ class Verification:
         if self.exact:
             return "The result is exact: it is that of a full prefill."
         if self.mean_kl <= CLOSE:
-            return "The modules hardly depend on each other here: nothing to mend."
+            return "Reuse hardly changes this answer: nothing to mend."
         repairs = [each for each in self.remedies if not each.scaffold]
         enough = [each for each in repairs if each.mean_kl <= self.mean_kl * (1 - _HELPS)]
         repair = min(enough, key=lambda each: each.repaired_tokens, default=None)
         found = []
         if better := self._better_together():
             seams, scaffold = better
-            names = " and ".join(f"`{path}`" for path in scaffold.scaffold)
+            first, second = scaffold.scaffold
+            leans = f"`{second}` leans on `{first}`: put them in a scaffold,"
             found.append(
-                f"{names} do better encoded together: "
-                f'<scaffold modules="{" ".join(scaffold.scaffold)}"/> (with {SEAMS}, KL {seams.mean_kl:.3f} becomes '
+                f"{leans if self._leans(scaffold) else f'`{first}` and `{second}` do better encoded together:'} "
+                f'<scaffold modules="{first} {second}"/> (with {SEAMS}, KL {seams.mean_kl:.3f} becomes '
                 f"{scaffold.mean_kl:.3f})"
             )
         if repair is not None:
@@ -94,11 +116,16 @@ class Verification:
         text = ", or ".join(found)
         return f"{text[0].upper()}{text[1:]}."
 
+    def _leans(self, remedy: Remedy) -> bool:
+        return any(each.leans and (each.on, each.path) == remedy.scaffold for each in self.leanings)
+
     def _better_together(self) -> tuple[Remedy, Remedy] | None:
-        """The repair of all seams, and the scaffold that helps most beside it; None where none helps much."""
+        """The repair of all seams, and the scaffold that helps most beside it, one with a module that leans on the
+        other if there is one; None where none helps much."""
         seams = next((each for each in self.remedies if each.repair == SEAMS and not each.scaffold), None)
-        scaffold = min((e for e in self.remedies if e.scaffold), key=lambda each: each.mean_kl, default=None)
-        if seams is None or scaffold is None:
+        if seams is None:
             return None
-        gained = seams.mean_kl - scaffold.mean_kl
-        return (seams, scaffold) if gained >= max(seams.mean_kl * _HELPS, CLOSE / 2) else None
+        enough = min(seams.mean_kl * (1 - _HELPS), seams.mean_kl - CLOSE / 2)
+        helping = [each for each in self.remedies if each.scaffold and each.mean_kl <= enough]
+        best = min(helping, key=lambda each: (not self._leans(each), each.mean_kl), default=None)
+        return None if best is None else (seams, best)

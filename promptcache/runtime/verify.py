@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import groupby, islice
+from collections.abc import Mapping, Sequence
+from itertools import groupby
 
 import torch
 
 from promptcache.errors import RequestError
 from promptcache.kv.block import KVBlock
 from promptcache.layout.layout import SchemaLayout
-from promptcache.layout.plan import RequestPlan, Run, exact_runs
-from promptcache.layout.policy import policy
-from promptcache.layout.repaired import inexact_runs
-from promptcache.pml import Prompt, Scaffold
+from promptcache.layout.plan import Run, exact_runs
+from promptcache.pml import Prompt
 from promptcache.runtime.continuation import settled_logits
 from promptcache.runtime.divergence import kl_divergence, negative_log_likelihood
-from promptcache.runtime.repair.base import RepairPolicy, repair_policy
+from promptcache.runtime.leaning import Reader, pairs
+from promptcache.runtime.remedies import Remedies
+from promptcache.runtime.repair.base import RepairPolicy
 from promptcache.runtime.repair.probe import AttentionProbe
 from promptcache.runtime.requests import Requests
 from promptcache.runtime.settled import Planned, Settled
 from promptcache.runtime.state import AttentionState, run_states
-from promptcache.runtime.verification import CLOSE, SEAMS, ModuleReport, Remedy, Verification
+from promptcache.runtime.verification import CLOSE, ModuleReport, Remedy, Verification
 
-_REPAIRS = (SEAMS, "query:0.15")
-_SCAFFOLDS = 8  # pairs of modules that are tried; each takes a pass over both, and one over what is computed
+_PAIRS = 8
+"""Pairs of modules that are read behind each other, the most promising ones: each takes six passes over both."""
 
 
 def verify(
@@ -62,10 +61,15 @@ class _Verifier:
         logits = settled_logits(self.requests, planned, settled, targets)
         divergence = kl_divergence(full_logits, logits)
         mean_kl = float(divergence.mean())
-        modules = self._modules(planned, settled, full_state.computed().part(0, self.plan.num_tokens))
-        remedies: list[Remedy] = []
+        states = full_state.computed().part(0, self.plan.num_tokens)
+        modules = self._modules(planned, settled, states)
+        candidates, reader = pairs(self.plan, modules), Reader(self.requests, self.plan, states)
+        leanings = tuple(found for pair in candidates[:_PAIRS] if (found := reader.leaning(*pair)))
+        remedies: tuple[Remedy, ...] = ()
         if mean_kl > CLOSE and not settled.plan.exact:
-            remedies = list(self._remedies(settled.plan, modules, full_logits, targets))
+            assert self.layout is not None, "without a schema all is exact"
+            tried = Remedies(self.requests, self.prompt, self.plan, self.layout, full_logits, targets)
+            remedies = tuple(tried.all(leanings))
         same = next((n for n, (a, b) in enumerate(zip(full_greedy, greedy, strict=False)) if a != b), None)
         nll, full_nll = (
             float(negative_log_likelihood(each, torch.tensor(targets)).mean()) for each in (logits, full_logits)
@@ -86,7 +90,9 @@ class _Verifier:
             agreement=1.0 if same is None else same / len(full_greedy),
             greedy_tokens=len(full_greedy),
             modules=modules,
-            remedies=tuple(remedies),
+            leanings=leanings,
+            pairs_left_out=max(len(candidates) - _PAIRS, 0),
+            remedies=remedies,
         )
 
     def _room(self, max_new_tokens: int) -> int:
@@ -143,64 +149,6 @@ class _Verifier:
             distance += _distances(block, right).sum().item()
         share = sum(attention[position] for run, _ in runs for position in range(run.start, run.end))
         return ModuleReport(owner, tokens, share, distance / tokens, all(exact for _, exact in runs))
-
-    def _remedies(
-        self,
-        plan: RequestPlan,
-        modules: Sequence[ModuleReport],
-        full_logits: torch.Tensor,
-        targets: Sequence[int],
-    ) -> Iterator[Remedy]:
-        def tried(planned: Planned, scaffold: tuple[str, ...] = ()) -> Remedy:
-            settled = self.requests.settle(planned)
-            logits = settled_logits(self.requests, planned, settled, targets)
-            mean_kl = float(kl_divergence(full_logits, logits).mean())
-            return Remedy(planned.repair.name, scaffold, mean_kl, settled.plan.count("repaired"))
-
-        for name in _REPAIRS:
-            yield tried(self.requests.planned(self.plan, self.layout, repair=repair_policy(name)))
-        assert self.layout is not None, "without a schema all is exact"
-        passes = self.layout.passes
-        inexact = {run.segment.owner for run in inexact_runs(plan, passes) if run.segment}
-        for trial in islice(_trials(modules, inexact), _SCAFFOLDS):
-            if planned := self._together(trial, self.layout):
-                yield tried(planned, trial)
-
-    def _together(self, paths: tuple[str, ...], layout: SchemaLayout) -> Planned | None:
-        """The request with a scaffold of these modules, whose states are made for it alone, and its seams repaired;
-        None where the scaffold does not take part.
-
-        Any text before a module does it good, whatever it says: with the seams repaired on both sides of the
-        comparison less of that is in it."""
-        requests = self.requests
-        schema = replace(layout.schema, scaffolds=(*layout.schema.scaffolds, Scaffold(paths)))
-        limit = requests.adapter.max_positions
-        laid_out = policy(layout.policy).lay_out(
-            schema, requests.tokenizer, encoding=layout.encoding, context=requests.context, max_positions=limit
-        )
-        plan = requests.plan(self.prompt, laid_out)
-        joint = {segment.key: segment for segment in laid_out.scaffolds[-1].segments.values()}
-        used = [run.segment for run in plan.runs if run.kind == "reused" and run.segment and run.segment.key in joint]
-        if not used:
-            return None
-        made = laid_out.passes[used[0].encoding_pass]
-        cache = requests.adapter.new_cache(len(made.ids))
-        requests.adapter.forward(made.ids, made.positions, cache, None)
-        kept = {key: cache.view(each.offset, each.offset + each.length) for key, each in joint.items()}
-        return replace(requests.planned(plan, laid_out, repair=repair_policy(SEAMS)), kept=kept)
-
-
-def _trials(modules: Sequence[ModuleReport], inexact: set[str]) -> Iterator[tuple[str, ...]]:
-    """Pairs of modules to encode together: those that matter most (much attention on states that are far off), each
-    with every module before it, the nearest first."""
-    paths = [module.path for module in modules if module.path]
-    heavy = sorted(
-        (module for module in modules if module.path in inexact and module.path),
-        key=lambda module: -module.attention * module.distance,
-    )
-    for module in heavy:
-        for other in reversed(paths[: paths.index(module.path)]):
-            yield other, module.path
 
 
 def _distances(block: KVBlock, right: KVBlock) -> torch.Tensor:

@@ -12,7 +12,15 @@ from tests.cli.commands import call, object_on
 def test_a_table_and_a_recommendation(here: Path, model_folder: str) -> None:
     result = call("verify", "why.xml", "--model", model_folder, "--max-new-tokens", 4)
     assert result.exit_code == 0
-    for words in ("KL, first token", "cats", "feed", "(schema)", "link:16, scaffold cats feed", "query:0.15"):
+    for words in (
+        "KL, first token",
+        "cats",
+        "feed",
+        "(schema)",
+        "easier to read",
+        "link:16, scaffold cats feed",
+        "query:0.15",
+    ):
         assert words in result.stdout
     assert result.stdout.rstrip().endswith(".")
 
@@ -22,6 +30,8 @@ def test_json(here: Path, model_folder: str) -> None:
     found = object_on(result.stdout)
     assert found["answer"] == "Because" and found["repair"] == "link:2" and found["repaired_tokens"] > 0
     assert [module["path"] for module in found["modules"]] == ["", "cats", "feed"]
+    assert [(each["path"], each["on"]) for each in found["leanings"]] == [("feed", "cats")]
+    assert found["leanings"][0].keys() == {"path", "on", "gain", "control", "leans"} and found["pairs_left_out"] == 0
     assert found["recommendation"] and not found["exact"]
 
 
