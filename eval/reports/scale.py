@@ -50,7 +50,7 @@ def write_report(results: RunFolder, grid: Grid, rows: Sequence[Row]) -> None:
         "![tokens](tokens.png)\n\n![modules](modules.png)\n\n![batch](batch.png)\n",
     ]
     results.write_report("\n".join(sections))
-    _draw(results, lengths, (*whole, *modules), batches)
+    _draw(results, grid, lengths, (*whole, *modules), batches)
 
 
 def _lengths(rows: Sequence[Row]) -> str:
@@ -136,7 +136,9 @@ def _skipped(rows: Sequence[Row]) -> Iterator[str]:
 Point = tuple[float, float]
 
 
-def _draw(results: RunFolder, lengths: Sequence[Row], modules: Sequence[Row], batches: Sequence[Row]) -> None:
+def _draw(
+    results: RunFolder, grid: Grid, lengths: Sequence[Row], modules: Sequence[Row], batches: Sequence[Row]
+) -> None:
     def line(rows: Sequence[Row], x: str, y: Callable[[Row], float | None]) -> list[Point]:
         return [(float(row[x]), found) for row in rows if (found := y(row)) is not None]
 
@@ -151,12 +153,13 @@ def _draw(results: RunFolder, lengths: Sequence[Row], modules: Sequence[Row], ba
 
     by_modules: dict[str, list[Point]] = {}
     for row in modules:
-        kind = "total" if row["part"] == "modules/total" else "each"
+        together = row["part"] == "modules/total"
+        kind = f"{grid.total:,} tokens in all" if together else f"{grid.each:,} tokens each"
         for ours in row["ours"]:
             point = (float(ours["modules"]), middle(ours["ttft_ms"]) or 0.0)
-            by_modules.setdefault(f"{ours['layout']}, same tokens {kind}", []).append(point)
-            if kind == "each" and ours["layout"] == LAYOUTS[0]:
-                by_modules.setdefault("limit, same tokens each", []).append((point[0], middle(limit(row)) or 0.0))
+            by_modules.setdefault(f"{ours['layout']}, {kind}", []).append(point)
+            if ours["layout"] == LAYOUTS[0]:
+                by_modules.setdefault(f"limit, {kind}", []).append((point[0], middle(limit(row)) or 0.0))
     file, title = results.path / "modules.png", "As modules become more"
     line_plot(file, by_modules, title=title, xlabel="modules", ylabel="ms to the first token")
 
