@@ -257,7 +257,8 @@ class PromptCache:
         """How far reuse is from a full prefill of this prompt, which modules that comes from, and what would mend it.
 
         Predictions are compared along `answer` (text behind the prompt), or along the greedy reply of up to
-        `max_new_tokens` that the full prefill gives. It takes several full prefills' time. Raises as `generate`.
+        `max_new_tokens` that the full prefill gives. It takes ten to fifteen full prefills' time. Raises as
+        `generate`.
         """
         parsed, layout, policy = self._read(prompt, repair)
         return verify(self._requests, parsed, layout, policy, answer=answer, max_new_tokens=max_new_tokens)

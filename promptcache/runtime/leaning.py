@@ -36,12 +36,17 @@ _READ = 256
 
 
 def pairs(plan: RequestPlan, modules: Sequence[ModuleReport]) -> list[tuple[str, str]]:
-    """(module, one before it) by path, for modules that saw too little and are attended to: those that matter most
-    (much attention on states that are far off) come first, each with every module before it, the nearest first."""
+    """(module, one before it) by path, for modules that saw too little and are attended to. Those that matter most come
+    first: much attention on both, and on states that are far off."""
     order = list(dict.fromkeys(run.segment.owner for run in plan.runs if run.segment and run.segment.owner))
-    heavy = [each for each in modules if each.path and not each.exact and each.attention >= _ATTENDED]
-    heavy.sort(key=lambda each: -each.attention * each.distance)
-    return [(each.path, other) for each in heavy for other in reversed(order[: order.index(each.path)])]
+    attention = {each.path: each.attention for each in modules}
+    found = [
+        (each.attention * each.distance * attention.get(other, 0), each.path, other)
+        for each in modules
+        if each.path and not each.exact and each.attention >= _ATTENDED
+        for other in reversed(order[: order.index(each.path)])
+    ]
+    return [(path, other) for _, path, other in sorted(found, key=lambda each: -each[0])]
 
 
 class Reader:

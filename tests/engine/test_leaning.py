@@ -98,8 +98,9 @@ def test_pairs_are_of_what_is_attended_to_and_saw_too_little() -> None:
     engine = byte_engine()
     engine.load_schema(SCHEMA)
     plan: RequestPlan = engine.plan(PROMPT)
-    modules = [report("", 0.4), report("a", 0.1, exact=True), report("b", 0.1, 0.3), report("b/n", 0.009)]
-    assert pairs(plan, [*modules, report("c", 0.2)]) == [("b", "a"), ("c", "b/n"), ("c", "b"), ("c", "a")]
+    modules = [report("", 0.4), report("a", 0.05, exact=True), report("b", 0.1, 0.3), report("b/n", 0.009)]
+    assert pairs(plan, [*modules, report("c", 0.2)]) == [("c", "b"), ("b", "a"), ("c", "a"), ("c", "b/n")]
+    assert pairs(plan, [report("b", 0.1), report("c", 0.2)]) == [("c", "b"), ("b", "a"), ("c", "b/n"), ("c", "a")]
     assert pairs(plan, [report("a", 0.5)]) == []
 
 
