@@ -94,10 +94,10 @@ def _modules(found: Verification) -> Table:
 
 def _leanings(found: Verification) -> Table:
     left_out = f"{found.pairs_left_out} pairs left out" if found.pairs_left_out else None
-    table = Table("module", "behind", "easier to read by", "chance", "leans", caption=left_out)
+    table = Table("module", "behind", "easier to read, nats a token", "by chance", "leans", caption=left_out)
     for each in found.leanings:
-        gain, control = f"{each.gain:+.3f} nats a token", f"{each.control:.3f}"
-        table.add_row(each.path, each.on, gain, control, "yes" if each.leans else "no")
+        leans = "yes" if each.leans else "no"
+        table.add_row(each.path, each.on, f"{each.gain:+.3f}", f"{each.control:.3f}", leans)
     return table
 
 
