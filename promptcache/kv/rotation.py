@@ -64,19 +64,24 @@ def gather(blocks: Sequence[tuple[KVBlock, int]], rotations: Rotations | None, t
     for ours, theirs in ((target.keys, [b.keys for b, _ in blocks]), (target.values, [b.values for b, _ in blocks])):
         for layer, each in zip(ours, zip(*theirs, strict=True), strict=True):
             torch.cat(each, 1, out=layer)
-    shifts = torch.tensor([shift for _, shift in blocks])
-    if not shifts.any():
+    if not any(shift for _, shift in blocks):
         return
     assert rotations is not None
+    shifts = torch.tensor([shift for _, shift in blocks])
     lengths = torch.tensor([block.seq_len for block, _ in blocks])
-    tables: dict[Rotary, tuple[torch.Tensor, torch.Tensor]] = {}
+    tables: dict[tuple[Rotary, torch.device], tuple[torch.Tensor, torch.Tensor]] = {}
     for key, rotary in zip(target.keys, rotations, strict=True):
         if rotary is not None:
-            if rotary not in tables:
+            known = (rotary, key.device)
+            if known not in tables:
                 by_token = lengths.to(key.device)
-                cosines, sines = (torch.repeat_interleave(t, by_token, 0) for t in rotary.tables(shifts, key))
-                tables[rotary] = cosines, sines
-            key.copy_(rotary.apply(key, *tables[rotary]))
+                cosines, sines = (
+                    # With the size told no device is asked for it, and waited for.
+                    torch.repeat_interleave(t, by_token, 0, output_size=target.seq_len)
+                    for t in rotary.tables(shifts, key)
+                )
+                tables[known] = cosines, sines
+            key.copy_(rotary.apply(key, *tables[known]))
 
 
 def moved(block: KVBlock, shift: int, rotations: Rotations) -> KVBlock:
@@ -94,7 +99,7 @@ class Turns:
     rotations: Rotations
 
     @cached_property
-    def _tables(self) -> dict[Rotary, tuple[torch.Tensor, torch.Tensor]]:
+    def _tables(self) -> dict[tuple[Rotary, torch.device], tuple[torch.Tensor, torch.Tensor]]:
         return {}
 
     def queries(self, query: torch.Tensor, layer: int) -> dict[int, torch.Tensor]:
@@ -102,8 +107,9 @@ class Turns:
         rotary = self.rotations[layer]
         if rotary is None:
             return dict.fromkeys((0, *self.shifts), query)
-        if rotary not in self._tables:
+        known = (rotary, query.device)
+        if known not in self._tables:
             tables = rotary.tables(-torch.tensor(self.shifts), query)
             cosines, sines = (table[:, None, None, None] for table in tables)
-            self._tables[rotary] = cosines, sines
-        return {0: query, **dict(zip(self.shifts, rotary.apply(query, *self._tables[rotary]), strict=True))}
+            self._tables[known] = cosines, sines
+        return {0: query, **dict(zip(self.shifts, rotary.apply(query, *self._tables[known]), strict=True))}

@@ -77,10 +77,11 @@ class Windows:
     def _look(
         self, positions: torch.Tensor, width: int | None, among: torch.Tensor | None, group: int, like: torch.Tensor
     ) -> _Seen | None:
-        mask = visibility_mask(self.rows, positions, like.dtype, width, among)[0, 0].to(like.device)
+        # In main memory, where positions are: asking a device for what it has found would be waiting for it.
+        mask = visibility_mask(self.rows, positions, like.dtype, width, among)[0, 0]
         columns = (mask == 0).any(0).nonzero()
         if not len(columns):
             return None
         start, end = int(columns[0]), int(columns[-1]) + 1
         mask = mask[:, start:end]
-        return _Seen(start, end, mask.repeat(group, 1) if bool((mask < 0).any()) else None)
+        return _Seen(start, end, mask.repeat(group, 1).to(like.device) if bool((mask < 0).any()) else None)

@@ -145,7 +145,8 @@ class _Verifier:
         tokens = sum(run.length for run, _ in runs)
         distance = 0.0
         for run, _ in runs:
-            block, right = run_states(run, settled.blocks), full.part(slots[run.start], slots[run.start] + run.length)
+            block = self.requests.adapter.devices.near(run_states(run, settled.blocks))
+            right = full.part(slots[run.start], slots[run.start] + run.length)
             distance += _distances(block, right).sum().item()
         share = sum(attention[position] for run, _ in runs for position in range(run.start, run.end))
         return ModuleReport(owner, tokens, share, distance / tokens, all(exact for _, exact in runs))

@@ -1,0 +1,89 @@
+"""Whole requests of a model on a GPU, without one: every operation finds its tensors on one device.
+
+There are no numbers here, so nothing is compared; what is right on the CPU is the other tests' matter.
+"""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig
+from transformers.initialization import no_init_weights
+
+from promptcache import PromptCache, StoreConfig
+from promptcache.runtime import segmented
+from promptcache.runtime.state import used_states
+from tests.fake_cuda import fake_cuda
+from tests.tiny import VOCAB_SIZE, byte_tokenizer
+
+LONG = "the states of this module are attended where they lie " * 4
+SCHEMA = (
+    f'<schema name="s">Begin. <module name="a">{LONG}</module><module name="b">short</module>'
+    '<module name="c">Say <parameter name="p" length="9"/> now.</module></schema>'
+)
+PROMPT, MOVED = (
+    '<prompt schema="s"><a/><c p="a word"/>why?</prompt>',
+    '<prompt schema="s"><c p="it"/><b/><a/>so</prompt>',
+)
+SHAPE = {
+    "vocab_size": VOCAB_SIZE,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 16,
+    "max_position_embeddings": 1024,
+    "bos_token_id": None,
+    "eos_token_id": None,
+    "pad_token_id": None,
+}
+WINDOWS = {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention"]}
+CONFIGS = {"llama": LlamaConfig(**SHAPE), "gemma3": Gemma3TextConfig(**SHAPE, **WINDOWS)}
+
+
+def engine(device: torch.device, model: str, dtype: torch.dtype, **options) -> PromptCache:
+    with no_init_weights(), torch.device(device):
+        made = AutoModelForCausalLM.from_config(copy.deepcopy(CONFIGS[model]), dtype=dtype).eval()
+    return PromptCache(made, byte_tokenizer(), self_check=False, **options)
+
+
+@pytest.mark.parametrize(
+    ("model", "attention", "placement", "layout", "dtype", "gathered"),
+    [
+        ("llama", "segments", "device", "reserved", torch.float32, 128),
+        ("llama", "segments", "host", "compact", torch.float16, 0),
+        ("llama", "segments", "host", "compact", torch.bfloat16, 128),
+        ("llama", "assembled", "host", "compact", torch.float16, 128),
+        ("gemma3", "segments", "host", "compact", torch.bfloat16, 0),
+    ],
+)
+def test_every_way_through_the_model(monkeypatch, model, attention, placement, layout, dtype, gathered):
+    monkeypatch.setattr(segmented, "GATHERED_TOKENS", gathered)
+    with fake_cuda() as device:
+        store = StoreConfig(disk_bytes=0, **({"device_bytes": 0} if placement == "host" else {}))
+        made = engine(device, model, dtype, attention=attention, layout=layout, store=store)
+        made.load_schema(SCHEMA)
+        lying = {states.device.type for block in made.store.held().values() for states in block.keys}
+        assert lying == {"cuda" if placement == "device" else "cpu"}
+        prompt = MOVED if layout == "compact" else PROMPT
+        assert made.continuation_logits(prompt, [1, 2, 3], repair="link:2").device == device
+        assert len(made.generate(prompt, max_new_tokens=2).token_ids) == 2
+        made.prepare(prompt, copies=2)
+        made.generate_batch([prompt, PROMPT, "no modules"], max_new_tokens=2)
+        made.session(prompt).send("More.", max_new_tokens=2)
+
+
+def test_the_stand_in_has_teeth(monkeypatch):
+    with fake_cuda() as device:
+        made = engine(device, "llama", torch.float16, store=StoreConfig(device_bytes=0, disk_bytes=0))
+        made.load_schema(SCHEMA)
+        monkeypatch.setattr("promptcache.runtime.segmented.fetched", lambda views, devices: views)
+        with pytest.raises(RuntimeError, match="same device"):
+            made.logits(PROMPT)
+        planned = made._planned(PROMPT, True)
+        with made._requests.settle(planned).blocks as blocks:
+            run = next(run for run in planned.plan.runs if run.kind == "reused")
+            assert used_states(run, blocks, made._adapter).keys[0].device == device
