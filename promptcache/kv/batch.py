@@ -86,7 +86,7 @@ def attend_batch(query: torch.Tensor, batch: BatchPass, layer: int, scale: float
     Returns [1, num_heads, tokens, value_dim]."""
     if _has_window(batch, layer):
         return _attend_rows(query, batch, layer, scale)
-    kv_heads = batch.tails.shapes[layer][0]
+    kv_heads = batch.tails.layers[layer].num_kv_heads
     own = [each.attend(query, layer, kv_heads, scale) for each in batch._own]
     output, lse = own[0] if len(own) == 1 else (torch.cat(parts, 2) for parts in zip(*own, strict=True))
     rotary = batch.rotations[layer] if batch.rotations else None

@@ -3,76 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 
 from promptcache.kv.block import KVBlock
+from promptcache.kv.tail_buffer import TailBuffer, TailShape
 
-_LEAST, _SPARE = 32, 16
+_LEAST, _SPARE = 32, 8
 """Tokens that the smallest buffer has room for in a row, and tokens that a row can grow by before it moves."""
-
-
-class TailBuffer:
-    """Rows of up to `capacity` tokens, a slot for each, filled from the front: `keys[layer]` and `values[layer]` are
-    [num_kv_heads, slots, capacity, head_dim]. Its rows fill the first slots; `rows` and `lengths` are by slot. What no
-    row has written is zero, or left by another row: finite, so that a mask can hide it."""
-
-    def __init__(self, capacity: int) -> None:
-        self.capacity = capacity
-        self.rows: list[int] = []
-        self.lengths: list[int] = []
-        self.keys: list[torch.Tensor] = []
-        self.values: list[torch.Tensor] = []
-
-    def reserve(self, more: int, model: Tails) -> None:
-        """Makes room for so many more rows."""
-        slots = self.keys[0].shape[1] if self.keys else 0
-        needed = len(self.rows) + more
-        if needed > slots:
-            needed = max(needed, slots + slots // 2)
-            self.keys = self._grown(self.keys, model, needed, 1)
-            self.values = self._grown(self.values, model, needed, 2)
-
-    def append(self, row: int) -> int:
-        """A slot for one more row, behind the others."""
-        self.rows.append(row)
-        self.lengths.append(0)
-        return len(self.rows) - 1
-
-    def _grown(self, old: list[torch.Tensor], model: Tails, slots: int, dim: int) -> list[torch.Tensor]:
-        made = []
-        for layer, (shape, device) in enumerate(zip(model.shapes, model.devices, strict=True)):
-            size = (shape[0], slots, self.capacity, shape[dim])
-            made.append(torch.zeros(size, dtype=model.dtype, device=device))
-            if old:
-                made[-1][:, : old[layer].shape[1]] = old[layer]
-        return made
-
-    def remove(self, slot: int) -> None:
-        """Frees a slot; the last row moves there."""
-        last = len(self.rows) - 1
-        if slot != last:
-            length = self.lengths[last]
-            for states in (*self.keys, *self.values):
-                states[:, slot, :length] = states[:, last, :length]
-            self.rows[slot], self.lengths[slot] = self.rows[last], length
-        self.rows.pop()
-        self.lengths.pop()
-
-    def copy_to(self, slot: int, other: TailBuffer, other_slot: int) -> None:
-        """A row's states, to a buffer with room for them."""
-        length = self.lengths[slot]
-        for ours, theirs in ((self.keys, other.keys), (self.values, other.values)):
-            for source, target in zip(ours, theirs, strict=True):
-                target[:, other_slot, :length] = source[:, slot, :length]
-        other.lengths[other_slot] = length
-
-    @property
-    def num_bytes(self) -> int:
-        """Bytes of its tensors."""
-        return sum(states.numel() * states.element_size() for states in (*self.keys, *self.values))
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,51 +42,47 @@ class Bucket:
 
 
 class Tails:
-    """The tails of all rows of a batch, by row number. A buffer for each power of two holds the rows of that length: a
-    row that has become too long moves to the next, so that no row pays for the longest."""
+    """The tails of all rows of a batch, by row number. Rows of about the same length share a buffer, and one that has
+    become too long moves to the next, so that no row pays for the longest."""
 
     def __init__(
         self, shapes: Sequence[tuple[int, int, int]], dtype: torch.dtype, devices: Sequence[torch.device]
     ) -> None:
         """`shapes[layer]` is (num_kv_heads, key head_dim, value head_dim)."""
-        self.shapes, self.dtype, self.devices = tuple(shapes), dtype, tuple(devices)
+        self.layers = [TailShape(*shape, dtype, device) for shape, device in zip(shapes, devices, strict=True)]
         self._buffers: dict[int, TailBuffer] = {}
         self._place: dict[int, TailBuffer] = {}
-        self._slots: list[tuple[TailBuffer, int, int, dict[torch.device, torch.Tensor]]] = []
+        self._open: list[tuple[Bucket, dict[torch.device, torch.Tensor]]] = []
 
     def open(self, counts: Mapping[int, int]) -> list[Bucket]:
         """Makes room for a pass with so many new tokens of each row, all rows that are here included: one for each of
         these, any number for those that join. Returns where they stand."""
         assert self._place.keys() <= counts.keys(), "every row takes part in every pass"
-        for row in [row for row in self._place if self.length(row) + 1 > self._place[row].capacity]:
-            self._move(row, self.length(row) + 1)
-        running = set(self._place)
+        running = list(self._place)
+        longer = {row: length for row in running if (length := self.length(row) + 1) > self._place[row].capacity}
         joining = sorted(counts.keys() - running, key=lambda row: (counts[row], row))
-        self._place.update((row, self._buffer(counts[row])) for row in joining)
-        for buffer, more in Counter(self._place[row] for row in joining).items():
-            buffer.reserve(more, self)
-        for row in joining:
-            self._place[row].append(row)
+        self._arrange(longer, {row: counts[row] for row in joining})
         buckets, start = [], 0
         for _, buffer in sorted(self._buffers.items()):
-            slot = 0
-            for rows in ([r for r in buffer.rows if r in running], [r for r in buffer.rows if r not in running]):
+            new = sum(row in joining for row in buffer.rows)
+            cut = len(buffer.rows) - new
+            for slot, rows in ((0, buffer.rows[:cut]), (cut, buffer.rows[cut:])):
                 if rows:
-                    new = tuple(counts[row] for row in rows)
-                    lengths = tuple(self.length(row) + count for row, count in zip(rows, new, strict=True))
-                    assert not slot or rows == buffer.rows[slot:]
-                    buckets.append(Bucket(buffer, slot, start, tuple(rows), new, lengths))
-                    slot, start = slot + len(rows), buckets[-1].end
-        self._slots = [(bucket.buffer, bucket.start, bucket.end, self._where(bucket)) for bucket in buckets]
+                    more = tuple(counts[row] for row in rows)
+                    lengths = tuple(old + count for old, count in zip(buffer.lengths[slot:], more, strict=False))
+                    buckets.append(Bucket(buffer, slot, start, tuple(rows), more, lengths))
+                    start = buckets[-1].end
         for bucket in buckets:
             bucket.buffer.lengths[bucket.slot : bucket.slot + len(bucket.rows)] = bucket.lengths
+        self._open = [(bucket, self._where(bucket)) for bucket in buckets]
         return buckets
 
     def write(self, layer: int, keys: torch.Tensor, values: torch.Tensor) -> None:
         """The states of the pass's tokens, [1, num_kv_heads, tokens, head_dim], each to its place."""
-        for buffer, start, end, where in self._slots:
-            for ours, new in ((buffer.keys[layer], keys), (buffer.values[layer], values)):
-                ours.flatten(1, 2).index_copy_(1, where[ours.device], new[0, :, start:end])
+        for bucket, where in self._open:
+            tokens = slice(bucket.start, bucket.end)
+            for ours, new in ((bucket.buffer.keys[layer], keys), (bucket.buffer.values[layer], values)):
+                ours.flatten(1, 2).index_copy_(1, where[ours.device], new[0, :, tokens])
 
     def length(self, row: int) -> int:
         """Tokens of a row."""
@@ -168,10 +105,7 @@ class Tails:
 
     def leave(self, row: int) -> None:
         """Frees the row's place."""
-        buffer = self._place.pop(row)
-        buffer.remove(buffer.rows.index(row))
-        if not buffer.rows:
-            del self._buffers[buffer.capacity]
+        self._apply(self._vacate(row))
 
     @property
     def num_bytes(self) -> int:
@@ -183,16 +117,56 @@ class Tails:
         """Tokens of all rows."""
         return sum(sum(buffer.lengths) for buffer in self._buffers.values())
 
-    def _buffer(self, length: int) -> TailBuffer:
-        capacity = max(_LEAST, 1 << (length + _SPARE - 1).bit_length())
-        return self._buffers.setdefault(capacity, TailBuffer(capacity))
+    def _arrange(self, longer: Mapping[int, int], joining: Mapping[int, int]) -> None:
+        """Gives each of these rows, which need room for so many tokens, a place in the buffer of that length: those
+        that are here move, the others stand behind them."""
+        wanted = {row: _capacity(length) for row, length in (*longer.items(), *joining.items())}
+        for capacity in set(wanted.values()) - self._buffers.keys():
+            self._buffers[capacity] = TailBuffer(capacity, self.layers)
+        steps: list[Callable[[int], None]] = []
+        coming = Counter(wanted.values())
+        for capacity, buffer in self._buffers.items():
+            rows = len(buffer.rows) + coming[capacity]
+            if rows > buffer.slots or 2 * rows < buffer.slots:
+                # Rows that come one at a time find some room; those that come together take no more than they need.
+                buffer.slots = rows + rows // 4 if buffer.rows else rows
+                steps.append(partial(buffer.resize, slots=buffer.slots))
+        for row in longer:
+            buffer, old, length = self._buffers[wanted[row]], self._place[row], self.length(row)
+            steps.append(
+                partial(buffer.copy, slot=len(buffer.rows), source=old, source_slot=old.rows.index(row), length=length)
+            )
+            steps += self._vacate(row)
+            self._enter(row, buffer, length)
+        for row in joining:
+            self._enter(row, self._buffers[wanted[row]], 0)
+        self._apply(steps)
 
-    def _move(self, row: int, length: int) -> None:
-        old, new = self._place[row], self._buffer(length)
-        new.reserve(1, self)
-        old.copy_to(old.rows.index(row), new, new.append(row))
-        self.leave(row)
-        self._place[row] = new
+    def _enter(self, row: int, buffer: TailBuffer, length: int) -> None:
+        buffer.rows.append(row)
+        buffer.lengths.append(length)
+        self._place[row] = buffer
+
+    def _vacate(self, row: int) -> list[Callable[[int], None]]:
+        """Takes a row out of its buffer; the last one there takes its place."""
+        buffer = self._place.pop(row)
+        slot, last = buffer.rows.index(row), len(buffer.rows) - 1
+        moved, length = buffer.rows.pop(), buffer.lengths.pop()
+        if slot == last:
+            return []
+        buffer.rows[slot], buffer.lengths[slot] = moved, length
+        return [partial(buffer.copy, slot=slot, source=buffer, source_slot=last, length=length)]
+
+    def _apply(self, steps: Sequence[Callable[[int], None]]) -> None:
+        """Moves states as it was said, layer by layer; buffers without rows go."""
+        empty = [buffer for buffer in self._buffers.values() if not buffer.rows]
+        for number in range(len(self.layers)):
+            for step in steps:
+                step(number)
+            for buffer in empty:
+                buffer.resize(number, 0)
+        for buffer in empty:
+            del self._buffers[buffer.capacity]
 
     def _where(self, bucket: Bucket) -> dict[torch.device, torch.Tensor]:
         """For each token its place in the buffer's slots laid end to end."""
@@ -203,4 +177,11 @@ class Tails:
             for place in range(length - count, length)
         )
         where = torch.tensor(list(places))
-        return {device: where.to(device) for device in set(self.devices)}
+        return {device: where.to(device) for device in {layer.device for layer in self.layers}}
+
+
+def _capacity(length: int) -> int:
+    """The buffer for rows of that length: powers of two and the middles between them."""
+    least = length + _SPARE
+    power = max(_LEAST, 1 << (least - 1).bit_length())
+    return power * 3 // 4 if power > _LEAST and least <= power * 3 // 4 else power

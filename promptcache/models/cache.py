@@ -152,7 +152,7 @@ class TailsCache(Cache):
     """The tails of a batch as the model's cache, all rows in one of its rows."""
 
     def __init__(self, tails: Tails) -> None:
-        layers: list[Any] = [TailsLayer(tails, layer) for layer in range(len(tails.shapes))]
+        layers: list[Any] = [TailsLayer(tails, layer) for layer in range(len(tails.layers))]
         super().__init__(layers=layers)
 
 
