@@ -12,8 +12,9 @@ import torch
 from promptcache.kv.block import KVBlock
 from promptcache.kv.tail_buffer import TailBuffer, TailShape
 
-_LEAST, _SPARE = 32, 8
-"""Tokens that the smallest buffer has room for in a row, and tokens that a row can grow by before it moves."""
+_LEAST, _SPARE, _WIDER = 32, 4, 1.5
+"""Tokens that the smallest buffer has room for in a row, tokens that a row can grow by before it moves, and how much
+wider than needed a buffer may be."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +121,12 @@ class Tails:
     def _arrange(self, longer: Mapping[int, int], joining: Mapping[int, int]) -> None:
         """Gives each of these rows, which need room for so many tokens, a place in the buffer of that length: those
         that are here move, the others stand behind them."""
-        wanted = {row: _capacity(length) for row, length in (*longer.items(), *joining.items())}
-        for capacity in set(wanted.values()) - self._buffers.keys():
-            self._buffers[capacity] = TailBuffer(capacity, self.layers)
+        wanted: dict[int, int] = {}
+        for row, length in sorted({**longer, **joining}.items(), key=lambda each: -each[1]):
+            # Rather with rows that are a little longer than in a buffer more: each is a call of the kernel.
+            least = _capacity(length)
+            wanted[row] = min((c for c in self._buffers if least <= c <= _WIDER * least), default=least)
+            self._buffers.setdefault(wanted[row], TailBuffer(wanted[row], self.layers))
         steps: list[Callable[[int], None]] = []
         coming = Counter(wanted.values())
         for capacity, buffer in self._buffers.items():
@@ -181,7 +185,7 @@ class Tails:
 
 
 def _capacity(length: int) -> int:
-    """The buffer for rows of that length: powers of two and the middles between them."""
-    least = length + _SPARE
-    power = max(_LEAST, 1 << (least - 1).bit_length())
-    return power * 3 // 4 if power > _LEAST and least <= power * 3 // 4 else power
+    """The buffer for rows of that length: powers of two, and three steps between them."""
+    least = max(_LEAST, length + _SPARE)
+    step = max(1 << (least - 1).bit_length() - 3, 1)
+    return -(-least // step) * step

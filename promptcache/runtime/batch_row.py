@@ -42,23 +42,23 @@ class Row:
         computed = [run for run in plan.runs if run.kind != "reused"]
         ids = [token for run in computed for token in run.ids]
         positions = [position for run in computed for position in range(run.start, run.end)]
-        reused, stored = [], []
-        for run in plan.runs:
-            if run.kind == "reused":
-                assert run.segment is not None
-                first_row, end = bisect_left(positions, run.start), run.offset + run.length
-                reused.append(Reused(run.segment.key, blocks[run.segment.key], run.offset, end, run.shift, first_row))
-                stored.append(torch.arange(run.start, run.end))
+        runs = [(run, run.segment.key) for run in plan.runs if run.kind == "reused" and run.segment is not None]
+        reused = tuple(
+            Reused(key, blocks[key], run.offset, run.offset + run.length, run.shift, bisect_left(positions, run.start))
+            for run, key in runs
+        )
         views: tuple[SegmentView, ...] = ()
+        stored: tuple[torch.Tensor, ...] = ()
         if adapter.has_windows:
             parts = [(each.block.part(each.start, each.end), each.first_row, each.shift) for each in reused]
             views = fetched(tuple(SegmentView.of(*part) for part in parts), adapter.devices)
+            stored = tuple(torch.arange(run.start, run.end) for run, _ in runs)
         mask, nodes = None, len(tree) if tree else 0
         if tree:
             mask = tree_mask(tree, len(ids), adapter.dtype)
             ids += tree.ids
             positions += [plan.end - 1 + depth for depth in tree.depths]
-        return cls(tuple(reused), views, tuple(stored), tuple(ids), tuple(positions), plan.end, nodes, mask)
+        return cls(reused, views, stored, tuple(ids), tuple(positions), plan.end, nodes, mask)
 
     @property
     def waits_to_begin(self) -> bool:

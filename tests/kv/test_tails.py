@@ -75,4 +75,4 @@ def test_no_row_pays_for_the_longest() -> None:
 
 @pytest.mark.parametrize("length", [*range(1, 300), 1000, 4097])
 def test_a_row_takes_little_more_than_it_has(length: int) -> None:
-    assert length < _capacity(length) <= max(32, 1.5 * (length + 8))
+    assert length < _capacity(length) <= max(32, 1.25 * (length + 4))
