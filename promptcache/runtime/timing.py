@@ -33,7 +33,10 @@ class Stopwatch:
 @dataclass(frozen=True)
 class Timings:
     """Milliseconds of one request. `ttft_ms` runs from the call to the first sampled token and contains parsing and
-    planning, assembling (with any encoding that was waited for), prefill and sampling; `decode_ms` is all after it."""
+    planning, assembling (with any encoding that was waited for), prefill and sampling; `decode_ms` is all after it.
+
+    Of a request in a batch they are what it waited: `plan_ms` for the plans of all prompts of the call, `assemble_ms`
+    for a place in the batch, too, and `prefill_ms` and `decode_ms` for passes that served others with it."""
 
     ttft_ms: float
     plan_ms: float

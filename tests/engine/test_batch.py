@@ -9,6 +9,7 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from promptcache.layout.token_tree import TokenTree
 from promptcache.runtime import shared
 from tests.engine.batches import REPAIRS, Rows, batch_engine, random_prompt
 from tests.engine.comparison import TOLERANCE, distance
@@ -150,3 +151,22 @@ def test_keys_and_values_of_a_row_stay_its_own():
         ours, alone = rows.batch.computed(number), rows.alone[number].computed()
         for mine, right in zip((*ours.keys, *ours.values), (*alone.keys, *alone.values), strict=True):
             assert mine.shape == right.shape and distance(mine, right) < TOLERANCE
+
+
+def test_a_row_goes_on_behind_a_tree(engine):
+    """The tree's states are forgotten, whatever other rows did in that pass."""
+    tree = TokenTree.of([b"yes", b"yet", b"no"])
+    rows = Rows(engine)
+    other = rows.join('<prompt schema="s"><l/>?</prompt>')
+    planned = engine._planned('<prompt schema="s"><b/><l/>Is it? </prompt>', True)
+    settled = engine._requests.settle(planned)
+    row = rows.batch.join(settled.plan, settled.blocks, tree)
+    alone = engine._requests.state(planned, settled, 40)
+    found = rows.batch.step({})
+    right = alone.prefill_tree(tree)
+    assert found[row].shape == right.shape and distance(found[row], right) < TOLERANCE
+    assert distance(found[other][-1], rows.alone[other].prefill()[-1]) < TOLERANCE
+    rows.alone[row] = alone
+    rows.tokens = {other: 65, row: 66}
+    for _ in range(12):
+        rows.step()
