@@ -21,5 +21,9 @@ if [ -z "$python" ]; then
   if [ -x .venv/bin/python ]; then python=.venv/bin/python; else python=python3; fi
 fi
 
+command=("$python" -m eval gpu --config "$config" ${flags[@]+"${flags[@]}"})
 # The suite ends by itself; this is for a device that does not answer.
-exec timeout --signal=INT --kill-after=10 480 "$python" -m eval gpu --config "$config" ${flags[@]+"${flags[@]}"}
+if command -v timeout >/dev/null; then
+  exec timeout --signal=INT --kill-after=10 480 "${command[@]}"
+fi
+exec "${command[@]}"

@@ -24,7 +24,14 @@ from promptcache.models.sampling import Sampler
 aten = torch.ops.aten
 
 
-class _PastTheGuard(TorchFunctionMode):
+class FakeCuda(TorchFunctionMode):
+    """`device` is where its tensors are; `copies` counts those that went there from main memory."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.device = torch.device("cuda", 0)
+        self.copies = 0
+
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         name = getattr(func, "__name__", "")
@@ -37,7 +44,9 @@ class _PastTheGuard(TorchFunctionMode):
         if name == "copy_":
             return aten.copy_.default(args[0], args[1])
         if name == "to" and isinstance(args[0], torch.Tensor):
-            return _to(args[0], args[1:], kwargs)
+            moved = _to(args[0], args[1:], kwargs)
+            self.copies += moved.device != args[0].device and moved.device.type == "cuda"
+            return moved
         if func is torch.unique:
             # How many there are, numbers would tell: each is its own.
             return args[0], torch.arange(len(args[0]))
@@ -86,7 +95,7 @@ def _to(tensor: torch.Tensor, args: Any, kwargs: Any) -> torch.Tensor:
 
 
 @contextmanager
-def fake_cuda() -> Iterator[torch.device]:
+def fake_cuda() -> Iterator[FakeCuda]:
     """Within it, `torch.device("cuda", 0)` has tensors, and our code finds what it asks of numbers decided: tokens are
     1, a model's rotation is known, windows hide nothing, its weights are like no others."""
     transfers.transfers.cache_clear()
@@ -101,7 +110,7 @@ def fake_cuda() -> Iterator[torch.device]:
 
     with (
         FakeTensorMode(allow_non_fake_inputs=True),
-        _PastTheGuard(),
+        FakeCuda() as fake,
         patch.object(cuda, "capability", lambda device: (8, 0)),
         patch.object(torch.backends.cuda, "is_flash_attention_available", lambda: True),
         patch.object(transfers, "CudaTransfers", transfers.BlockingTransfers),
@@ -112,5 +121,5 @@ def fake_cuda() -> Iterator[torch.device]:
         patch.object(window.Windows, "_look", seen),
         patch.object(Sampler, "draw", lambda self, logits, context: 1),
     ):
-        yield torch.device("cuda", 0)
+        yield fake
     transfers.transfers.cache_clear()

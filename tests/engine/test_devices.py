@@ -15,7 +15,7 @@ from transformers.initialization import no_init_weights
 from promptcache import PromptCache, StoreConfig
 from promptcache.runtime import segmented
 from promptcache.runtime.state import used_states
-from tests.fake_cuda import fake_cuda
+from tests.fake_cuda import FakeCuda, fake_cuda
 from tests.tiny import VOCAB_SIZE, byte_tokenizer
 
 LONG = "the states of this module are attended where they lie " * 4
@@ -44,9 +44,11 @@ WINDOWS = {"sliding_window": 16, "layer_types": ["sliding_attention", "full_atte
 CONFIGS = {"llama": LlamaConfig(**SHAPE), "gemma3": Gemma3TextConfig(**SHAPE, **WINDOWS)}
 
 
-def engine(device: torch.device, model: str, dtype: torch.dtype, **options) -> PromptCache:
-    with no_init_weights(), torch.device(device):
-        made = AutoModelForCausalLM.from_config(copy.deepcopy(CONFIGS[model]), dtype=dtype).eval()
+def engine(fake: FakeCuda, model: str, dtype: torch.dtype, layers: int = 2, **options) -> PromptCache:
+    config = copy.deepcopy(CONFIGS[model])
+    config.num_hidden_layers = layers
+    with no_init_weights(), fake.device:
+        made = AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
     return PromptCache(made, byte_tokenizer(), self_check=False, **options)
 
 
@@ -62,14 +64,14 @@ def engine(device: torch.device, model: str, dtype: torch.dtype, **options) -> P
 )
 def test_every_way_through_the_model(monkeypatch, model, attention, placement, layout, dtype, gathered):
     monkeypatch.setattr(segmented, "GATHERED_TOKENS", gathered)
-    with fake_cuda() as device:
+    with fake_cuda() as fake:
         store = StoreConfig(disk_bytes=0, **({"device_bytes": 0} if placement == "host" else {}))
-        made = engine(device, model, dtype, attention=attention, layout=layout, store=store)
+        made = engine(fake, model, dtype, attention=attention, layout=layout, store=store)
         made.load_schema(SCHEMA)
         lying = {states.device.type for block in made.store.held().values() for states in block.keys}
         assert lying == {"cuda" if placement == "device" else "cpu"}
         prompt = MOVED if layout == "compact" else PROMPT
-        assert made.continuation_logits(prompt, [1, 2, 3], repair="link:2").device == device
+        assert made.continuation_logits(prompt, [1, 2, 3], repair="link:2").device == fake.device
         assert len(made.generate(prompt, max_new_tokens=2).token_ids) == 2
         made.prepare(prompt, copies=2)
         made.generate_batch([prompt, PROMPT, "no modules"], max_new_tokens=2)
@@ -77,8 +79,8 @@ def test_every_way_through_the_model(monkeypatch, model, attention, placement, l
 
 
 def test_the_stand_in_has_teeth(monkeypatch):
-    with fake_cuda() as device:
-        made = engine(device, "llama", torch.float16, store=StoreConfig(device_bytes=0, disk_bytes=0))
+    with fake_cuda() as fake:
+        made = engine(fake, "llama", torch.float16, store=StoreConfig(device_bytes=0, disk_bytes=0))
         made.load_schema(SCHEMA)
         monkeypatch.setattr("promptcache.runtime.segmented.fetched", lambda views, devices: views)
         with pytest.raises(RuntimeError, match="same device"):
@@ -86,4 +88,18 @@ def test_the_stand_in_has_teeth(monkeypatch):
         planned = made._planned(PROMPT, True)
         with made._requests.settle(planned).blocks as blocks:
             run = next(run for run in planned.plan.runs if run.kind == "reused")
-            assert used_states(run, blocks, made._adapter).keys[0].device == device
+            assert used_states(run, blocks, made._adapter).keys[0].device == fake.device
+
+
+def test_what_a_pass_copies_to_the_device_does_not_grow_with_layers(monkeypatch):
+    # Each such copy waits for all that was asked of the device before.
+    monkeypatch.setattr(segmented, "GATHERED_TOKENS", 0)
+    found = set()
+    for layers in (2, 4):
+        with fake_cuda() as fake:
+            made = engine(fake, "llama", torch.float16, layers, layout="compact", store=StoreConfig(disk_bytes=0))
+            made.load_schema(SCHEMA)
+            fake.copies = 0
+            made.generate(MOVED, max_new_tokens=3)
+            found.add(fake.copies)
+    assert len(found) == 1 and found.pop() <= 6
