@@ -26,30 +26,38 @@ class SharedView:
     (None: all), by their place in the pass.
 
     `shifts`, one for each of those tokens, says how many positions behind its place of encoding its row uses the block;
-    None where all are 0. `mask`, additive [tokens, seq_len], says what each sees of it; None where all see all. Layers
-    and devices share what can be shared.
+    none where all are 0. `mask`, additive [tokens, seq_len], says what each sees of it; None where all see all. What
+    layers can share is kept, by device.
     """
 
     keys: Layers
     values: Layers
     tokens: torch.Tensor | None = None
-    shifts: torch.Tensor | None = None
+    shifts: Sequence[int] = ()
     mask: torch.Tensor | None = None
     _tables: dict[tuple[Rotary, torch.device], tuple[torch.Tensor, torch.Tensor]] = field(default_factory=dict)
     _folded: dict[torch.device, torch.Tensor] = field(default_factory=dict)
+    _tokens: dict[torch.device, torch.Tensor] = field(default_factory=dict)
 
     def seeing(self, query: torch.Tensor, rotary: Rotary | None) -> torch.Tensor:
         """Of the pass's queries, [1, num_heads, tokens, head_dim], those that see it, turned back by their shifts."""
-        if self.tokens is not None:
-            query = query.index_select(2, self.tokens.to(query.device))
-        if self.shifts is None or rotary is None:
+        if (tokens := self.tokens_on(query.device)) is not None:
+            query = query.index_select(2, tokens)
+        if not self.shifts or rotary is None:
             return query
         known = (rotary, query.device)
         if known not in self._tables:
-            shifts, places = torch.unique(self.shifts, return_inverse=True)
-            cosines, sines = (table[places.to(query.device)] for table in rotary.tables(-shifts, query))
+            distinct = sorted(set(self.shifts))
+            rows = torch.tensor([distinct.index(shift) for shift in self.shifts], device=query.device)
+            cosines, sines = (table.index_select(0, rows) for table in rotary.tables(-torch.tensor(distinct), query))
             self._tables[known] = cosines, sines
         return rotary.apply(query, *self._tables[known])
+
+    def tokens_on(self, device: torch.device) -> torch.Tensor | None:
+        """`tokens`, there."""
+        if self.tokens is not None and device not in self._tokens:
+            self._tokens[device] = self.tokens.to(device)
+        return self._tokens.get(device)
 
     def folded_mask(self, group: int, like: torch.Tensor) -> torch.Tensor | None:
         """The mask for heads of a group as rows of one head."""
@@ -101,15 +109,13 @@ def attend_batch(query: torch.Tensor, batch: BatchPass, layer: int, scale: float
             if mask is None
             else [attend(folded, keys, values, scale=scale, mask=mask, may_blind=False)]
         )
+        tokens = view.tokens_on(query.device)
         for output, lse in found:
-            part = (
-                output.reshape(*query.shape[:2], seeing.shape[2], -1),
-                lse.reshape(query.shape[0], -1, seeing.shape[2]),
-            )
-            if view.tokens is None:
+            part = output.reshape(*seeing.shape[:3], -1), lse.reshape(seeing.shape[:3])
+            if tokens is None:
                 whole.append(part)
             else:
-                partly.append((view.tokens.to(query.device), *part))
+                partly.append((tokens, *part))
     return _merge(whole, partly)
 
 

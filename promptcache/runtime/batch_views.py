@@ -34,7 +34,7 @@ def shared_views(groups: Iterable[Group], buckets: Sequence[Bucket], dtype: torc
                 group.view.keys,
                 group.view.values,
                 None if len(tokens) == total else torch.tensor(tokens),
-                torch.tensor(shifts) if any(shifts) else None,
+                shifts if any(shifts) else (),
                 _mask(group, seeing, dtype),
             )
 
