@@ -61,9 +61,9 @@ class Replies:
 
     def step(self) -> list[Reply]:
         """One pass. Returns the replies that have one more token (its text is their `piece`), with which some are at
-        their end and have their `completion`, and those that have a `fault`."""
+        their end and have their `completion`, and those that have a `fault`; who joined first comes first."""
         advanced = self._join()
-        for row, logits in self._batch.step(self._tokens).items():
+        for row, logits in sorted(self._batch.step(self._tokens).items()):
             place = self._places[row]
             if self._ends(place, logits[-1]):
                 self._leave(place)
@@ -103,12 +103,12 @@ class Replies:
             reply = self._waiting.popleft()
             try:
                 settled = reply.settle()
+                row = self._batch.join(settled.plan, settled.blocks)
             except Exception as fault:
                 reply.fault = fault
                 failed.append(reply)
-                continue
-            row = self._batch.join(settled.plan, settled.blocks)
-            self._places[row] = _Place(reply, row, settled.blocks, self._batch)
+            else:
+                self._places[row] = _Place(reply, row, settled.blocks, self._batch)
         for place in self._places.values():
             if place.row not in self._tokens:
                 place.reply.assembled()

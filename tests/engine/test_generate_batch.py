@@ -11,6 +11,7 @@ from promptcache.errors import BatchError, PromptError, RequestError
 from promptcache.models.sampling import Sampler
 from promptcache.runtime import replies
 from tests.engine.batches import batch_engine, random_prompt
+from tests.engine.test_concurrency import at_once
 from tests.engine.test_counts import HookCount
 from tests.tiny import byte_tokenizer, tiny_llama
 
@@ -176,3 +177,25 @@ def test_a_prefix(engine):
     same(talk.generate_batch(turns, max_new_tokens=5), [talk.generate(each, max_new_tokens=5) for each in turns])
     with pytest.raises(RequestError, match="number 1 of the batch"):
         prefix.generate_batch(["a", [{"role": "user", "content": "a"}]])
+
+
+def test_batches_on_many_threads(engine):
+    prompts = [random_prompt(Random(seed), engine.layout) for seed in range(6)]
+    alone = [engine.generate(prompt, max_new_tokens=4) for prompt in prompts]
+    calls = [lambda: engine.generate_batch(prompts, max_new_tokens=4, max_batch=3)] * 3
+    for found in at_once(*calls, lambda: [engine.generate(prompt, max_new_tokens=4) for prompt in prompts]):
+        same(found, alone)
+    assert engine.store.stats().leases == 0
+
+
+def test_states_that_two_rows_want_are_encoded_once():
+    engine = batch_engine()
+    engine.load_schema(
+        '<schema name="lazy"><module name="m">a module that is encoded late</module></schema>', encode=False
+    )
+    prompts = ['<prompt schema="lazy"><m/>?</prompt>', '<prompt schema="lazy"><m/>!!</prompt>']
+    with HookCount(engine) as hook:
+        done = engine.generate_batch(prompts, max_new_tokens=1)
+    length = len("a module that is encoded late")
+    assert [reply.usage.computed_tokens for reply in done] == [length + 1, 2]
+    assert hook.tokens == length + 3
