@@ -20,10 +20,10 @@ from eval.engine import IN_MEMORY
 from eval.hook import MeasurementError
 from eval.options import check_options
 from eval.progress import work_through
-from eval.reports.tickets import FULL_BATCHED, OURS_BATCHED, SHARES, SINGLE, write_report
+from eval.reports.tickets import FULL_BATCHED, LETTERED, OURS_BATCHED, SHARES, SINGLE, write_report
 from eval.results import RunFolder
-from eval.tickets.data import Ticket, read_tickets
-from eval.tickets.instruction import TEMPLATE, instruction
+from eval.tickets.data import Ticket, read_tickets, spread
+from eval.tickets.instruction import TEMPLATE, answers_of, instruction
 from eval.tickets.recipes import CacheRecipe, Floor, FullEncoding, LabelScorer
 from promptcache import PromptCache
 from promptcache.errors import RequestError
@@ -34,30 +34,36 @@ Row = Callable[[Sequence[str]], list[list[Score]]]
 _GROUP = 32
 _MAIN_SHARE = 0.87
 _BATCHES = {"full, batches of 8": 8, FULL_BATCHED: 32, OURS_BATCHED: 32}
+_LETTERS = 26
+_CURVE = 10
 _TOLERANCE = 1e-3
 """Log-probability per token by which float32 scores of a batch may differ from those one by one."""
 
 
 def run(config: EvalConfig, results: RunFolder) -> None:
-    """All tickets at the main share, then some at each share of the curve."""
+    """All tickets at the main share, by names and by letters, then some at each share of the curve."""
     check_options(config, ())
     if config.data is None:
         raise RequestError("there are no tickets", hint="--data FILE.csv, with the columns text and category")
-    tickets = read_tickets(Path(config.data))[: config.limit]
+    tickets = spread(read_tickets(Path(config.data)), config.limit)
     labels = sorted({ticket.category for ticket in tickets})
     groups = [tickets[at : at + _GROUP] for at in range(0, len(tickets), _GROUP)]
     main = [f"main/{number}" for number in range(len(groups))]
+    letters = [f"letters/{number}" for number in range(len(groups))] if len(labels) <= _LETTERS else []
     curve = [f"curve/{share}" for share in SHARES]
     bench: _Bench | None = None
-    for part in work_through(results, [*main, *curve], "tickets"):
+    for part in work_through(results, [*main, *letters, *curve], "tickets"):
         kind, name = part.split("/")
         bench = bench or _Bench(config, tickets, labels)
         if kind == "main":
             bench.set_share(_MAIN_SHARE)
             results.add(part, bench.measure(groups[int(name)], [*SINGLE, *_BATCHES]))
+        elif kind == "letters":
+            bench.set_share(_MAIN_SHARE, letters=True)
+            results.add(part, bench.measure(groups[int(name)], LETTERED))
         else:
             bench.set_share(float(name))
-            results.add(part, bench.measure(tickets[:: max(1, len(tickets) // 10)][:10], SINGLE))
+            results.add(part, bench.measure(spread(tickets, _CURVE), SINGLE))
     write_report(results, labels, [ticket.category for ticket in tickets])
 
 
@@ -75,21 +81,23 @@ class _Bench:
         self.examples = [ticket for _ in range(20) for ticket in reversed(tickets)]
         lengths = [self.count(TEMPLATE.replace("{item}", ticket.text)) for ticket in tickets]
         self.item_tokens = statistics.mean(lengths)
-        self.share: float | None = None
+        self.stands: tuple[float, bool] | None = None
 
     def count(self, text: str) -> int:
         return len(self.tokenizer(text, add_special_tokens=False)["input_ids"])
 
-    def set_share(self, share: float) -> None:
-        """Prepares all rows for an instruction of that share, and warms them up."""
-        if share == self.share:
+    def set_share(self, share: float, *, letters: bool = False) -> None:
+        """Prepares all rows for an instruction of that share, and warms them up. With `letters` one letter stands for
+        each label."""
+        if (share, letters) == self.stands:
             return
-        self.share = share
-        static = instruction(self.labels, self.examples, self.count, round(share / (1 - share) * self.item_tokens))
-        ids = [self.tokenizer(f" {label}", add_special_tokens=False)["input_ids"] for label in self.labels]
+        self.stands = share, letters
+        answers = answers_of(self.labels, letters=letters)
+        static = instruction(answers, self.examples, self.count, round(share / (1 - share) * self.item_tokens))
+        continuations = [f" {answer}" for answer in answers.values()]
+        ids = [self.tokenizer(text, add_special_tokens=False)["input_ids"] for text in continuations]
         scorer = LabelScorer(self.engine.model, ids, self.tokenizer.pad_token_id)
         prefix = self.engine.prefix(static)
-        continuations = [f" {label}" for label in self.labels]
         self.static_tokens = prefix.num_tokens
         full = FullEncoding(scorer, self.tokenizer, static)
         self.rows: dict[str, Row] = {

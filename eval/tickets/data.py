@@ -27,3 +27,10 @@ def read_tickets(file: Path) -> list[Ticket]:
     if not rows or not {"text", "category"} <= rows[0].keys():
         raise RequestError(f"{file} has no columns text and category", hint="its first line must name them")
     return [Ticket(row["text"].strip(), row["category"].replace("_", " ").strip()) for row in rows]
+
+
+def spread(tickets: list[Ticket], number: int | None) -> list[Ticket]:
+    """So many of them from all over the list, which may be sorted by category; all where there are not more."""
+    if number is None or number >= len(tickets):
+        return tickets
+    return [tickets[place * len(tickets) // number] for place in range(number)]

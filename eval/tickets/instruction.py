@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import string
+from collections.abc import Callable, Mapping, Sequence
 
 from eval.tickets.data import Ticket
 
@@ -11,22 +12,30 @@ TEMPLATE = "\n\nTicket: {item}\nCategory:"
 ends in none: the recipes tokenize both apart, and only so get the ids of the whole prompt."""
 
 
+def answers_of(labels: Sequence[str], *, letters: bool) -> dict[str, str]:
+    """What the model is to answer for each label: its name, or a capital letter, which is one token."""
+    return dict(zip(labels, string.ascii_uppercase, strict=False)) if letters else {label: label for label in labels}
+
+
 def instruction(
-    labels: Sequence[str],
+    answers: Mapping[str, str],
     examples: Sequence[Ticket],
     count: Callable[[str], int],
     tokens: int,
 ) -> str:
     """At least `tokens` tokens: sentences, then the list of categories, then sorted tickets as examples.
 
-    `count` gives a text's tokens. The instruction is cut between parts only, so it may be some tokens longer.
+    `answers` says what stands for each label, `count` gives a text's tokens. The instruction is cut between parts only,
+    so it may be some tokens longer.
     """
+    lettered = any(label != answer for label, answer in answers.items())
+    wanted = "the category's letter" if lettered else "the category"
     parts = [
         "Sort the tickets of a bank's customers.\n",
-        "Read the ticket and name the one category that fits it best. Answer with the category and nothing else.\n",
+        f"Read the ticket and name the one category that fits it best. Answer with {wanted} and nothing else.\n",
         "These are the categories:\n",
-        *(f"- {label}\n" for label in labels),
-        *(f"\nTicket: {ticket.text}\nCategory: {ticket.category}\n" for ticket in examples),
+        *(f"- {answer}: {label}\n" if lettered else f"- {label}\n" for label, answer in answers.items()),
+        *(f"\nTicket: {ticket.text}\nCategory: {answers[ticket.category]}\n" for ticket in examples),
     ]
     text = ""
     for part in parts:

@@ -11,8 +11,8 @@ from eval.config import EvalConfig
 from eval.hook import MeasurementError
 from eval.results import RunFolder
 from eval.suites import tickets
-from eval.tickets.data import Ticket, read_tickets
-from eval.tickets.instruction import instruction
+from eval.tickets.data import Ticket, read_tickets, spread
+from eval.tickets.instruction import answers_of, instruction
 from promptcache.errors import RequestError
 from promptcache.runtime.prefix import Prefix
 from tests.tiny import tiny_llama
@@ -41,7 +41,7 @@ def test_all_rows_agree_and_a_second_run_computes_nothing(model_folder, csv_file
     config = EvalConfig("tickets", data=csv_file, model=str(model_folder), out=tmp_path / "run")
     tickets.run(config, RunFolder(config.folder, config))
     parts = [json.loads(line) for line in (config.folder / "parts.jsonl").read_text().splitlines()]
-    assert [part["part"] for part in parts][:2] == ["main/0", "main/1"] and len(parts) == 7
+    assert [part["part"] for part in parts][:2] == ["main/0", "main/1"] and len(parts) == 9
     for part in parts:
         rows = part["rows"]
         full = np.array(rows["full"]["scores"])
@@ -51,13 +51,17 @@ def test_all_rows_agree_and_a_second_run_computes_nothing(model_folder, csv_file
         items = len(full)
         saved = part["static_tokens"] * items
         assert rows["full"]["tokens"] - rows["ours"]["tokens"] == pytest.approx(saved, abs=2 * items)
-        assert rows["crop"]["tokens"] == rows["deepcopy"]["tokens"] == rows["floor"]["tokens"]
-        if part["part"].startswith("main/"):
+        assert len({rows[name]["tokens"] for name in ("crop", "deepcopy", "floor") if name in rows}) == 1
+        if part["part"].startswith("letters/"):
+            # No label takes a token of its own.
+            assert rows["ours"]["tokens"] == pytest.approx(part["item_tokens"] * items, abs=2 * items)
+        if not part["part"].startswith("curve/"):
             one, batched = rows["ours"], rows["ours, batches of 32"]
             assert len(batched["ms"]) == items and batched["tokens"] == one["tokens"]
             assert len(set(batched["ms"])) == 1 < len(set(one["ms"]))
     report = (config.folder / "report.md").read_text()
     assert "full in batches of 32 / ours in batches of 32" in report
+    assert "One letter for each label" in report and report.count("| ours, batches of 32") == 2
     assert "40 tickets" in report and "ours / crop recipe" in report and (config.folder / "curve.png").exists()
     monkeypatch.setattr(tickets, "_Bench", None)
     tickets.run(config, RunFolder(config.folder, config))
@@ -91,8 +95,18 @@ def test_data_faults(tmp_path):
 
 def test_the_instruction_grows_with_the_share():
     examples = [Ticket(f"ticket {n}", "a label") for n in range(50)]
-    sizes = [len(instruction(["a label", "b"], examples, len, n)) for n in (1, 100, 200, 1000)]
-    assert sizes == sorted(set(sizes)) and sizes[-1] >= 1000
+    for letters in (False, True):
+        answers = answers_of(["a label", "b"], letters=letters)
+        sizes = [len(instruction(answers, examples, len, n)) for n in (1, 100, 200, 1000)]
+        assert sizes == sorted(set(sizes)) and sizes[-1] >= 1000
+        text = instruction(answers, examples, len, 400)
+        assert ("- A: a label\n- B: b\n" in text and "Category: A" in text) == letters
+
+
+def test_a_limit_takes_tickets_from_all_over():
+    found = [Ticket(str(n), "a") for n in range(10)]
+    assert [ticket.text for ticket in spread(found, 3)] == ["0", "3", "6"]
+    assert spread(found, 10) == spread(found, None) == spread(found, 99) == found and spread(found, 1) == found[:1]
 
 
 def test_real_tickets(shared_data):
