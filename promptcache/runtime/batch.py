@@ -34,6 +34,7 @@ class Batch:
         self._joined = 0
         self._shared = SharedStates(adapter.devices)
         self._groups: list[Group] | None = None
+        self._grouped_rows = 0
         self._standing: object = None
         self._views: tuple[SharedView, ...] = ()
 
@@ -57,9 +58,14 @@ class Batch:
         """Forgets a row, at any time between two steps."""
         if not self._rows.pop(row).waits_to_begin:
             self._tails.leave(row)
-        self._groups = None
+        if self._groups is not None:
+            self._groups = [group for group in self._groups if not self._rows.keys().isdisjoint(group.uses)]
+            self._shared.keep(self._groups)
+        if 2 * len(self._rows) < self._grouped_rows:
+            # Masks may by now hide more of a group than is seen of it.
+            self._groups = None
         if not self._rows:
-            self._shared = SharedStates(self._adapter.devices)
+            self._shared.keep([])
 
     def step(self, tokens: Mapping[int, int]) -> dict[int, torch.Tensor]:
         """One pass over all rows. `tokens` has the next token of each row that has begun; the others begin.
@@ -103,7 +109,7 @@ class Batch:
         standing = [(bucket.rows, bucket.counts) for bucket in buckets]
         if self._groups is None:
             self._groups = self._shared.groups({number: row.reused for number, row in rows.items()}, rotations)
-            self._standing = None
+            self._standing, self._grouped_rows = None, len(rows)
         if self._standing != standing:
             self._standing = standing
             self._views = tuple(shared_views(self._groups, buckets, self._adapter.dtype))

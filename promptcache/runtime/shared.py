@@ -55,8 +55,10 @@ class Use:
 
 @dataclass(frozen=True)
 class Group:
-    """Stored states of `length` tokens that are attended in one call, and the rows that use them."""
+    """Stored states of `length` tokens that are attended in one call, and the rows that use them; who has left may
+    still be among them."""
 
+    name: tuple[object, ...]
     view: SegmentView
     length: int
     uses: Mapping[int, Use]
@@ -99,7 +101,7 @@ class SharedStates:
 
         def group(name: tuple[object, ...], block: KVBlock, uses: Mapping[int, Use]) -> Group:
             self._views[name] = views.get(name) or fetched((SegmentView.of(block, 0),), self._devices)[0]
-            return Group(self._views[name], block.seq_len, uses)
+            return Group(name, self._views[name], block.seq_len, uses)
 
         short: list[_Piece] = []
         found: list[Group] = []
@@ -109,12 +111,19 @@ class SharedStates:
             else:
                 found.append(group(piece.name, piece.block, piece.uses))
         for pool in _pools(short):
+            pool = _by_place(pool)
             name = tuple((piece.name, shift) for piece, shift in pool)
-            block = pool[0][0].block
-            if len(pool) > 1:
+            block = _side_by_side(pool)
+            if block is None:
                 block = self._copies[name] = copies.get(name) or self._gathered(pool, rotations)
             found.append(group(name, block, _pooled_uses(pool)))
         return found
+
+    def keep(self, groups: Sequence[Group]) -> None:
+        """Forgets copies that none of these needs."""
+        names = {group.name for group in groups}
+        self._copies = {name: block for name, block in self._copies.items() if name in names}
+        self._views = {name: view for name, view in self._views.items() if name in names}
 
     def _gathered(self, pool: Sequence[tuple[_Piece, int]], rotations: Rotations | None) -> KVBlock:
         parts = [(self._devices.near(piece.block), shift) for piece, shift in pool]
@@ -176,35 +185,82 @@ def _joined(pieces: Iterator[_Piece]) -> list[_Piece]:
 
 
 def _pools(pieces: Sequence[_Piece]) -> list[list[tuple[_Piece, int]]]:
-    """Pieces that can be attended in one call, each with the shift that it needs within its pool: in every row they
-    stand as far from each other as in all others."""
-    pools: list[list[tuple[_Piece, int]]] = []
-    bases: list[dict[int, int]] = []
+    """Pieces that can be attended in one call, each with the shift that it needs within its pool."""
+    pools: list[_Pool] = []
     for piece in pieces:
-        for pool, base in zip(pools, bases, strict=True):
-            within = {use.shift - base[row] for row, use in piece.uses.items() if row in base}
-            if len(within) == 1:
-                (shift,) = within
-                pool.append((piece, shift))
-                base.update((row, use.shift - shift) for row, use in piece.uses.items() if row not in base)
+        for pool in pools:
+            shift = pool.shift_for(piece)
+            if shift is not None:
+                pool.add(piece, shift)
                 break
         else:
-            pools.append([(piece, 0)])
-            bases.append({row: use.shift for row, use in piece.uses.items()})
-    return pools
+            pools.append(_Pool())
+            pools[-1].add(piece, 0)
+    return [pool.pieces for pool in pools]
+
+
+class _Pool:
+    """Pieces that stand as far from each other in every row that uses several, and are mostly used together: what a
+    row does not use is hidden from it, and costs as much as what it sees."""
+
+    def __init__(self) -> None:
+        self.pieces: list[tuple[_Piece, int]] = []
+        self._shifts: dict[int, int] = {}
+        self._length = self._used = 0
+
+    def shift_for(self, piece: _Piece) -> int | None:
+        """The shift at which a piece fits in; None where it does not."""
+        within = {use.shift - self._shifts[row] for row, use in piece.uses.items() if row in self._shifts}
+        length = self._length + piece.block.seq_len
+        used = self._used + piece.block.seq_len * len(piece.uses)
+        half_used = 2 * used >= length * len(self._shifts.keys() | piece.uses.keys())
+        return within.pop() if len(within) == 1 and half_used else None
+
+    def add(self, piece: _Piece, shift: int) -> None:
+        """One more piece."""
+        self.pieces.append((piece, shift))
+        self._length += piece.block.seq_len
+        self._used += piece.block.seq_len * len(piece.uses)
+        for row, use in piece.uses.items():
+            self._shifts.setdefault(row, use.shift - shift)
+
+
+def _by_place(pool: Sequence[tuple[_Piece, int]]) -> list[tuple[_Piece, int]]:
+    """In the order in which they lie in their arenas, as far as they do."""
+    arenas: list[object] = []
+
+    def place(pooled: tuple[_Piece, int]) -> tuple[int, int]:
+        arena, start = pooled[0].block.place or (pooled[0], 0)
+        if not any(arena is known for known in arenas):
+            arenas.append(arena)
+        return next(number for number, known in enumerate(arenas) if known is arena), start
+
+    return sorted(pool, key=place)
+
+
+def _side_by_side(pool: Sequence[tuple[_Piece, int]]) -> KVBlock | None:
+    """A pool as it lies in memory, where nothing is between its pieces and they need no turning; else None."""
+    if any(shift for _, shift in pool):
+        return None
+    whole: KVBlock | None = pool[0][0].block
+    for piece, _ in pool[1:]:
+        whole = None if whole is None else coalesce(whole, piece.block)
+    return whole
 
 
 def _pooled_uses(pool: Sequence[tuple[_Piece, int]]) -> dict[int, Use]:
-    uses: dict[int, Use] = {}
+    """How each row uses a pool; parts of it that lie side by side and are seen alike are one."""
+    shifts: dict[int, int] = {}
+    parts: dict[int, list[Seen]] = {}
     start = 0
     for piece, shift in pool:
         end = start + piece.block.seq_len
         for row, use in piece.uses.items():
-            part = Seen(start, end, use.parts[0].first_row)
-            known = uses.get(row, Use(use.shift - shift, ()))
-            if known.parts and (known.parts[-1].end, known.parts[-1].first_row) == (start, part.first_row):
-                part = replace(part, start=known.parts[-1].start)
-                known = replace(known, parts=known.parts[:-1])
-            uses[row] = replace(known, parts=(*known.parts, part))
+            first, begin = use.parts[0].first_row, start
+            known = parts.setdefault(row, [])
+            if known and (known[-1].end, known[-1].first_row) == (start, first):
+                begin = known.pop().start
+            known.append(Seen(begin, end, first))
+            shifts[row] = use.shift - shift
         start = end
-    return uses
+    return {row: Use(shifts[row], tuple(seen)) for row, seen in parts.items()}
