@@ -96,10 +96,10 @@ class PromptCache:
         config = as_config(store)
         self.store = open_store(config, self._adapter.devices)
         self._context = KeyContext(
-            with_files(self._adapter.fingerprint, model_files),
-            self._tokenizer.fingerprint,
-            str(self._adapter.dtype),
-            config.codec,
+            model=with_files(self._adapter.fingerprint, model_files),
+            tokenizer=self._tokenizer.fingerprint,
+            dtype=str(self._adapter.dtype),
+            codec=config.codec,
         )
         encoder = ModuleEncoder(self._adapter, self.store, self._context)
         self._schemas = LoadedSchemas(encoder)
