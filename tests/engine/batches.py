@@ -37,7 +37,7 @@ def random_prompt(random: Random, layout: str) -> str:
     none at all, and in the compact layout in any order, with repeats."""
 
     def text(most: int = 200) -> str:
-        return "".join(random.choices("abcdefgh ?", k=random.choice((1, 2, random.randint(1, most)))))
+        return "".join(random.choices("abcdefgh ?", k=random.choice((1, 2, random.randint(1, most))))).strip() or "?"
 
     schema = random.choice(["s", "s", "t", ""])
     if not schema:
