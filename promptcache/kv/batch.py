@@ -99,6 +99,8 @@ def attend_batch(query: torch.Tensor, batch: BatchPass, layer: int, scale: float
     output, lse = own[0] if len(own) == 1 else (torch.cat(parts, 2) for parts in zip(*own, strict=True))
     rotary = batch.rotations[layer] if batch.rotations else None
     whole, partly = [(output, lse)], []
+    # Heads of a group become rows of one head: once here, or anew for each view.
+    query = query.contiguous()
     for view in batch.views:
         seeing = view.seeing(query, rotary)
         folded = seeing.reshape(1, kv_heads, -1, seeing.shape[-1])

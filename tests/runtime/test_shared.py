@@ -15,7 +15,8 @@ from promptcache.kv.devices import Devices
 from promptcache.kv.rotation import Rotary
 from promptcache.layout.key import SegmentKey
 from promptcache.runtime import shared
-from promptcache.runtime.shared import Reused, SharedStates
+from promptcache.runtime.pieces import Reused
+from promptcache.runtime.shared import SharedStates
 
 ROTARY = Rotary(torch.tensor([1.0, 0.1], dtype=torch.float64))
 
