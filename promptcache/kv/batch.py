@@ -19,6 +19,9 @@ from promptcache.kv.rotation import Rotary, Rotations
 from promptcache.kv.segments import MASKED_ROWS, Layers, Segments, attend_all, attend_in_order, attend_segments
 from promptcache.kv.tails import Bucket, Tails
 
+_MOST_PARTS = 32
+"""So many results wait for each other at most: of many tokens each takes megabytes."""
+
 
 @dataclass(frozen=True, eq=False)
 class SharedView:
@@ -118,14 +121,15 @@ def attend_batch(query: torch.Tensor, batch: BatchPass, layer: int, scale: float
                 whole.append(part)
             else:
                 partly.append((tokens, *part))
-    return _merge(whole, partly)
+        if len(whole) + len(partly) > _MOST_PARTS:
+            whole, partly = [_folded(whole, partly)], []
+    if partly:
+        return _folded(whole, partly)[0].to(query.dtype)
+    return merge([output for output, _ in whole], [lse for _, lse in whole]).to(query.dtype)
 
 
-def _merge(whole: list[Part], partly: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]) -> torch.Tensor:
-    """One attention from partial ones, those of all tokens and those of some. Every token has seen something in the
-    first."""
-    if not partly:
-        return merge([output for output, _ in whole], [lse for _, lse in whole])
+def _folded(whole: list[Part], partly: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]]) -> Part:
+    """One part, in float32, from those of all tokens and those of some. Every token has seen something in the first."""
     output, lse = whole[0]
     lses = lse.new_full((len(whole) + len(partly), *lse.shape), float("-inf"))
     for number, (_, lse) in enumerate(whole):
@@ -138,7 +142,7 @@ def _merge(whole: list[Part], partly: list[tuple[torch.Tensor, torch.Tensor, tor
         merged.addcmul_(other.float(), weights[number])
     for number, (tokens, other, _) in enumerate(partly, len(whole)):
         merged.index_add_(2, tokens, other.float() * weights[number].index_select(2, tokens))
-    return merged.to(output.dtype)
+    return merged, lses.logsumexp(0)
 
 
 class _Own:
