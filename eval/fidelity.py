@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from promptcache.runtime.divergence import kl_divergence, negative_log_likelihood
+from promptcache.runtime.verify.divergence import kl_divergence, negative_log_likelihood
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from eval.longbench.tasks import Task
 from eval.stock_model import FullPrefill, StockModel
 from promptcache import Prompt, PromptCache
 from promptcache.layout.plan import RequestPlan
-from promptcache.runtime.completion import Completion
+from promptcache.runtime.reply.completion import Completion
 
 
 class Sides:

@@ -20,26 +20,26 @@ from promptcache.models.fingerprint import with_files
 from promptcache.models.loading import load_model
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.pml import Note, Prompt, bind
-from promptcache.runtime.allowed import Allowed
-from promptcache.runtime.answers import numbered, samplings
-from promptcache.runtime.chat import Chats
-from promptcache.runtime.completion import Completion
+from promptcache.runtime.checks.allowed import Allowed
 from promptcache.runtime.continuation import continuation_logits
+from promptcache.runtime.conversation.chat import Chats
+from promptcache.runtime.conversation.session import Session
 from promptcache.runtime.encoder import ModuleEncoder
-from promptcache.runtime.generation import Generation
 from promptcache.runtime.given import Messages, PromptLike, SchemaLike, as_prompt, as_schema, prefix_schema
-from promptcache.runtime.options import Sampling, SamplingOptions
 from promptcache.runtime.prefix import Prefix
 from promptcache.runtime.prepare import prepare
 from promptcache.runtime.repair.asked import asked_policy
 from promptcache.runtime.repair.base import RepairPolicy, repair_policy
+from promptcache.runtime.reply.answers import numbered, samplings
+from promptcache.runtime.reply.completion import Completion
+from promptcache.runtime.reply.generation import Generation
+from promptcache.runtime.reply.options import Sampling, SamplingOptions
 from promptcache.runtime.requests import Requests
 from promptcache.runtime.schemas import LoadedSchema, LoadedSchemas
-from promptcache.runtime.session import Session
 from promptcache.runtime.settled import Planned
 from promptcache.runtime.timing import Stopwatch
-from promptcache.runtime.verification import Verification
-from promptcache.runtime.verify import verify
+from promptcache.runtime.verify.verification import Verification
+from promptcache.runtime.verify.verify import verify
 from promptcache.store.opening import as_config, open_store
 
 

@@ -12,8 +12,8 @@ from eval.floor.our_side import OurSide
 from eval.floor.question import LATER_TOKENS, Question
 from eval.hook import TokenHook
 from eval.stock_model import stock_attention
-from promptcache.runtime.completion import Completion
-from promptcache.runtime.replies import MOST_TOKENS
+from promptcache.runtime.reply.completion import Completion
+from promptcache.runtime.reply.replies import MOST_TOKENS
 
 _NEW_TOKENS = 1 + LATER_TOKENS
 

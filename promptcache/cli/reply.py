@@ -9,7 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 if TYPE_CHECKING:
-    from promptcache.runtime.completion import Completion
+    from promptcache.runtime.reply.completion import Completion
 
 
 def facts(done: Completion) -> dict[str, Any]:

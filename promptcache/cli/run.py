@@ -33,8 +33,8 @@ from promptcache.pml import Prompt
 
 if TYPE_CHECKING:
     from promptcache.engine import PromptCache
-    from promptcache.runtime.completion import Completion
-    from promptcache.runtime.generation import Generation
+    from promptcache.runtime.reply.completion import Completion
+    from promptcache.runtime.reply.generation import Generation
 
 
 def run(

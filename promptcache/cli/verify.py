@@ -29,7 +29,7 @@ from promptcache.cli.options import (
 from promptcache.cli.session import open_engine, ready_for, store_config
 
 if TYPE_CHECKING:
-    from promptcache.runtime.verification import Verification
+    from promptcache.runtime.verify.verification import Verification
 
 
 def verify(

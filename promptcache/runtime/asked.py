@@ -7,9 +7,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 
 from promptcache.layout.token_tree import TokenTree
-from promptcache.runtime.answers import check_size
-from promptcache.runtime.batch import Batch
-from promptcache.runtime.replies import MOST_TOKENS
+from promptcache.runtime.batch.batch import Batch
+from promptcache.runtime.reply.answers import check_size
+from promptcache.runtime.reply.replies import MOST_TOKENS
 from promptcache.runtime.requests import Requests
 from promptcache.runtime.scoring import Score, score_continuations
 from promptcache.runtime.settled import Planned

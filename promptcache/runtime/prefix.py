@@ -13,11 +13,11 @@ from promptcache.layout.plain import continued_ids, plain_tail, plan_of_ids
 from promptcache.layout.plan import RequestPlan
 from promptcache.layout.token_tree import TokenTree
 from promptcache.pml import Prompt, bind
-from promptcache.runtime.answers import numbered, samplings
 from promptcache.runtime.asked import Asked, score_batches, score_one
-from promptcache.runtime.completion import Completion
-from promptcache.runtime.generation import Generation
-from promptcache.runtime.options import Sampling, SamplingOptions
+from promptcache.runtime.reply.answers import numbered, samplings
+from promptcache.runtime.reply.completion import Completion
+from promptcache.runtime.reply.generation import Generation
+from promptcache.runtime.reply.options import Sampling, SamplingOptions
 from promptcache.runtime.requests import Requests
 from promptcache.runtime.schemas import LoadedSchema
 from promptcache.runtime.scoring import Classification, Score

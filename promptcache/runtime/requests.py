@@ -15,16 +15,16 @@ from promptcache.layout.repaired import repaired
 from promptcache.layout.tokenizer import Tokenizer
 from promptcache.models.adapter import ModelAdapter
 from promptcache.pml import Prompt, bind
-from promptcache.runtime.answers import answer_all
-from promptcache.runtime.completion import Completion
 from promptcache.runtime.encoder import ModuleEncoder
-from promptcache.runtime.generation import Generation
-from promptcache.runtime.options import Sampling
 from promptcache.runtime.repair.base import RepairPolicy
 from promptcache.runtime.repair.none import NO_REPAIR
-from promptcache.runtime.reply import OnFinish, Reply
+from promptcache.runtime.reply.answers import answer_all
+from promptcache.runtime.reply.completion import Completion
+from promptcache.runtime.reply.generation import Generation
+from promptcache.runtime.reply.options import Sampling
+from promptcache.runtime.reply.reply import OnFinish, Reply
 from promptcache.runtime.settled import Planned, Settled, settle
-from promptcache.runtime.state import AttentionState, attention_state
+from promptcache.runtime.states.state import AttentionState, attention_state
 from promptcache.runtime.timing import Stopwatch
 
 

@@ -7,9 +7,9 @@ from random import Random
 import torch
 
 from promptcache import PromptCache
-from promptcache.runtime.batch import Batch
+from promptcache.runtime.batch.batch import Batch
 from promptcache.runtime.settled import Planned
-from promptcache.runtime.state import AttentionState
+from promptcache.runtime.states.state import AttentionState
 from tests.engine.comparison import TOLERANCE, byte_engine, distance
 
 LONG = "the long module is attended where it lies, word by word; " * 5

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from promptcache import Prompt, PromptCache
-from promptcache.runtime import segmented
+from promptcache.runtime.states import segmented
 from tests.oracle import FRESH, Sees, Token, full_prefill_logits, next_token_logits
 from tests.tiny import byte_tokenizer, tiny_llama
 

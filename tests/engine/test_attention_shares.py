@@ -10,8 +10,8 @@ import torch
 from promptcache import PromptCache
 from promptcache.kv import stored_mass
 from promptcache.layout.repaired import repaired
-from promptcache.runtime import segmented
 from promptcache.runtime.repair.probe import AttentionProbe
+from promptcache.runtime.states import segmented
 from tests.engine.test_counts import HookCount
 from tests.families import FAMILIES, family_model
 from tests.family_oracle import PROMPT, SCHEMA, SHORT

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from promptcache.layout.token_tree import TokenTree
-from promptcache.runtime import shared
+from promptcache.runtime.batch import shared
 from tests.engine.batches import REPAIRS, Rows, batch_engine, random_prompt
 from tests.engine.comparison import TOLERANCE, distance
 from tests.engine.test_counts import HookCount

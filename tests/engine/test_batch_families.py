@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from promptcache import PromptCache
-from promptcache.runtime import shared
-from promptcache.runtime.batch import Batch
+from promptcache.runtime.batch import shared
+from promptcache.runtime.batch.batch import Batch
 from tests.engine.comparison import distance
 from tests.engine.test_families import CASES, expected
 from tests.families import FAMILIES, family_model

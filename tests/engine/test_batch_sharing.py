@@ -9,7 +9,7 @@ import torch
 
 from promptcache import Prompt, PromptCache, StoreConfig
 from promptcache.kv import batch as kv_batch
-from promptcache.runtime.batch import Batch
+from promptcache.runtime.batch.batch import Batch
 from tests.engine.batches import LONG, Rows, batch_engine
 from tests.engine.comparison import byte_engine
 from tests.tiny import byte_tokenizer, tiny_llama

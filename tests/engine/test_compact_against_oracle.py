@@ -10,7 +10,7 @@ import torch
 from promptcache import PromptCache, Schema
 from promptcache.errors import LayoutError
 from promptcache.pml import Prompt
-from promptcache.runtime import segmented
+from promptcache.runtime.states import segmented
 from tests.engine.comparison import agrees, byte_engine, distance
 from tests.oracle import Token, full_prefill_logits, next_token_logits, tokens
 from tests.tiny import BOS, UNK, byte_tokenizer, tiny_llama

@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from promptcache import PromptCache
-from promptcache.runtime import segmented
+from promptcache.runtime.states import segmented
 from tests.engine.comparison import agrees, byte_engine, distance, expect, shifted_by
 from tests.engine.repairs import attention_of_fresh, repair_tokens
 from tests.engine.test_counts import HookCount

@@ -9,7 +9,7 @@ import pytest
 from promptcache import Prompt, PromptCache
 from promptcache.errors import PromptCacheError
 from promptcache.layout.known import common_prefix
-from promptcache.runtime.chat_memory import ChatMemory
+from promptcache.runtime.conversation.chat_memory import ChatMemory
 from tests.engine.comparison import byte_engine
 from tests.engine.test_counts import HookCount
 from tests.tiny import byte_tokenizer, tiny_llama

@@ -13,8 +13,8 @@ from transformers import AutoModelForCausalLM, Gemma3TextConfig, LlamaConfig
 from transformers.initialization import no_init_weights
 
 from promptcache import PromptCache, StoreConfig
-from promptcache.runtime import segmented
-from promptcache.runtime.state import used_states
+from promptcache.runtime.states import segmented
+from promptcache.runtime.states.state import used_states
 from tests.fake_cuda import FakeCuda, fake_cuda
 from tests.tiny import VOCAB_SIZE, byte_tokenizer
 
@@ -82,7 +82,7 @@ def test_the_stand_in_has_teeth(monkeypatch):
     with fake_cuda() as fake:
         made = engine(fake, "llama", torch.float16, store=StoreConfig(device_bytes=0, disk_bytes=0))
         made.load_schema(SCHEMA)
-        monkeypatch.setattr("promptcache.runtime.segmented.fetched", lambda views, devices: views)
+        monkeypatch.setattr("promptcache.runtime.states.segmented.fetched", lambda views, devices: views)
         with pytest.raises(RuntimeError, match="same device"):
             made.logits(PROMPT)
         planned = made._planned(PROMPT, True)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from promptcache import PromptCache
-from promptcache.runtime import segmented
+from promptcache.runtime.states import segmented
 from tests.engine.comparison import TOLERANCE, distance
 from tests.engine.family_steps import beside_oracle
 from tests.families import FAMILIES, family_model

@@ -9,7 +9,7 @@ import pytest
 from promptcache import PromptCache
 from promptcache.errors import BatchError, PromptError, RequestError
 from promptcache.models.sampling import Sampler
-from promptcache.runtime import replies
+from promptcache.runtime.reply import replies
 from tests.engine.batches import batch_engine, random_prompt
 from tests.engine.test_concurrency import at_once
 from tests.engine.test_counts import HookCount

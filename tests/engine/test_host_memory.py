@@ -11,7 +11,7 @@ from promptcache import PromptCache, StoreConfig
 from promptcache.kv.arena import PinnedArena
 from promptcache.kv.devices import Devices
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime import segmented
+from promptcache.runtime.states import segmented
 from tests.engine.comparison import distance, expect
 from tests.engine.test_compact_against_oracle import TWO, stored
 from tests.kv.fake_gpu import fake_gpu
@@ -79,7 +79,7 @@ def test_against_the_oracle(carrier, monkeypatch):
 
 
 def test_the_self_check_reads_no_copy_too_soon(carrier):
-    from promptcache.runtime import self_check
+    from promptcache.runtime.checks import self_check
 
     adapter = ModelAdapter(tiny_llama(num_hidden_layers=4))
     for layout in ("reserved", "compact"):

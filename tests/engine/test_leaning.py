@@ -11,10 +11,10 @@ import torch
 
 from promptcache import Prompt, PromptCache, Schema
 from promptcache.layout.plan import RequestPlan
-from promptcache.runtime import verify
-from promptcache.runtime.leaning import pairs
-from promptcache.runtime.unrelated import unrelated
-from promptcache.runtime.verification import Leaning, ModuleReport, Remedy, Verification
+from promptcache.runtime.verify import verify
+from promptcache.runtime.verify.leaning import pairs
+from promptcache.runtime.verify.unrelated import unrelated
+from promptcache.runtime.verify.verification import Leaning, ModuleReport, Remedy, Verification
 from tests.engine.comparison import byte_engine
 from tests.engine.test_repair_against_oracle import PROMPT, SCHEMA, given
 from tests.families import family_model

@@ -7,7 +7,7 @@ import pytest
 from promptcache import Prompt, PromptCache
 from promptcache.errors import PromptError, RequestError
 from promptcache.kv import segments
-from promptcache.runtime import segmented
+from promptcache.runtime.states import segmented
 from tests.engine.comparison import TOLERANCE, byte_engine, distance, expect
 from tests.engine.repairs import attention_of_fresh, repair_tokens
 from tests.engine.test_counts import HookCount

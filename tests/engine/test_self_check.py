@@ -14,8 +14,8 @@ from promptcache.errors import RequestError, UnsupportedModelError
 from promptcache.kv.rotation import Rotary
 from promptcache.models import adapter as adapter_module
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime import self_check
-from promptcache.runtime.self_check import fault_of
+from promptcache.runtime.checks import self_check
+from promptcache.runtime.checks.self_check import fault_of
 from tests.engine.test_families import CASES
 from tests.families import FAMILIES, family_model
 from tests.tiny import byte_tokenizer, tiny_llama

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from promptcache import PromptCache
-from promptcache.runtime import segmented
+from promptcache.runtime.states import segmented
 from tests.engine.comparison import byte_engine
 
 SCHEMA = """<schema name="s">Intro. <module name="a">first module <parameter name="p" length="6"/> end</module>

@@ -11,7 +11,7 @@ from promptcache import PromptCache
 from promptcache.errors import RequestError
 from promptcache.kv.window import Windows
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime import segmented
+from promptcache.runtime.states import segmented
 from tests.engine.comparison import TOLERANCE, distance
 from tests.engine.test_families import expected
 from tests.families import FAMILIES, family_model

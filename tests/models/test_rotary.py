@@ -13,7 +13,7 @@ from promptcache.errors import UnsupportedModelError
 from promptcache.kv.block import KVBlock
 from promptcache.kv.rotation import moved
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime import segmented
+from promptcache.runtime.states import segmented
 from tests.engine.comparison import distance, shifted_by
 from tests.oracle import next_token_logits, tokens
 from tests.tiny import tiny_llama

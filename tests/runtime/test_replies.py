@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from promptcache.runtime.options import Sampling
-from promptcache.runtime.replies import Replies
+from promptcache.runtime.reply.options import Sampling
+from promptcache.runtime.reply.replies import Replies
 from promptcache.runtime.timing import Stopwatch
 from tests.engine.batches import batch_engine
 from tests.engine.comparison import TOLERANCE, distance

@@ -14,9 +14,9 @@ from promptcache.kv.block import KVBlock
 from promptcache.kv.devices import Devices
 from promptcache.kv.rotation import Rotary
 from promptcache.layout.key import SegmentKey
-from promptcache.runtime import shared
-from promptcache.runtime.pieces import Reused
-from promptcache.runtime.shared import SharedStates
+from promptcache.runtime.batch import shared
+from promptcache.runtime.batch.pieces import Reused
+from promptcache.runtime.batch.shared import SharedStates
 
 ROTARY = Rotary(torch.tensor([1.0, 0.1], dtype=torch.float64))
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from promptcache.runtime.text_stream import TextStream
+from promptcache.runtime.reply.text_stream import TextStream
 
 
 def decode(ids):

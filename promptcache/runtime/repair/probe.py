@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from promptcache.layout.plan import RequestPlan
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.state import attention_state
+from promptcache.runtime.states.state import attention_state
 from promptcache.store.base import Blocks
 
 

@@ -14,8 +14,8 @@ from promptcache.kv.window import Windows
 from promptcache.layout.plan import RequestPlan
 from promptcache.layout.token_tree import TokenTree
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.pieces import Reused
-from promptcache.runtime.state import tree_mask
+from promptcache.runtime.batch.pieces import Reused
+from promptcache.runtime.states.state import tree_mask
 from promptcache.store.base import Blocks
 
 

@@ -11,8 +11,8 @@ from promptcache.kv.devices import Devices
 from promptcache.kv.prefetch import fetched
 from promptcache.kv.rotation import Rotations, gather
 from promptcache.kv.segments import SegmentView
-from promptcache.runtime.pieces import Piece, Reused, Use, joined, pieces
-from promptcache.runtime.pools import by_place, pooled_uses, pools, side_by_side
+from promptcache.runtime.batch.pieces import Piece, Reused, Use, joined, pieces
+from promptcache.runtime.batch.pools import by_place, pooled_uses, pools, side_by_side
 
 POOLED_TOKENS = 128
 """Stretches of up to so many stored tokens are pooled: attended in one call, gathered in one copy for the whole batch

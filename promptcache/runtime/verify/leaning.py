@@ -21,11 +21,11 @@ from promptcache.kv.block import KVBlock
 from promptcache.layout.encoding import Segment
 from promptcache.layout.key import SegmentKey
 from promptcache.layout.plan import RequestPlan, Run
-from promptcache.runtime.divergence import negative_log_likelihood
 from promptcache.runtime.requests import Requests
 from promptcache.runtime.settled import Planned, Settled
-from promptcache.runtime.unrelated import unrelated
-from promptcache.runtime.verification import Leaning, ModuleReport
+from promptcache.runtime.verify.divergence import negative_log_likelihood
+from promptcache.runtime.verify.unrelated import unrelated
+from promptcache.runtime.verify.verification import Leaning, ModuleReport
 from promptcache.store.lease import Lease
 
 _ATTENDED = 0.01

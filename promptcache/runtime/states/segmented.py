@@ -17,7 +17,7 @@ from promptcache.kv.window import Windows
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.token_tree import TokenTree
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.state import computed_slots, rotations_of, run_states, tree_mask, used_states
+from promptcache.runtime.states.state import computed_slots, rotations_of, run_states, tree_mask, used_states
 from promptcache.store.base import Blocks
 
 GATHERED_TOKENS = 128

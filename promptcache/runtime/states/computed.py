@@ -9,7 +9,7 @@ from promptcache.kv.block import KVBlock
 from promptcache.layout.encoding import Segment
 from promptcache.layout.key import KeyContext, SegmentKey
 from promptcache.layout.plan import RequestPlan, Run
-from promptcache.runtime.state import run_states
+from promptcache.runtime.states.state import run_states
 from promptcache.store.base import Blocks
 
 _NO_PASS = -1

@@ -13,15 +13,15 @@ from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plan import Run, exact_runs
 from promptcache.pml import Prompt
 from promptcache.runtime.continuation import settled_logits
-from promptcache.runtime.divergence import kl_divergence, negative_log_likelihood
-from promptcache.runtime.leaning import Reader, pairs
-from promptcache.runtime.remedies import Remedies
 from promptcache.runtime.repair.base import RepairPolicy
 from promptcache.runtime.repair.probe import AttentionProbe
 from promptcache.runtime.requests import Requests
 from promptcache.runtime.settled import Planned, Settled
-from promptcache.runtime.state import AttentionState, run_states
-from promptcache.runtime.verification import CLOSE, ModuleReport, Remedy, Verification
+from promptcache.runtime.states.state import AttentionState, run_states
+from promptcache.runtime.verify.divergence import kl_divergence, negative_log_likelihood
+from promptcache.runtime.verify.leaning import Reader, pairs
+from promptcache.runtime.verify.remedies import Remedies
+from promptcache.runtime.verify.verification import CLOSE, ModuleReport, Remedy, Verification
 
 _PAIRS = 8
 """Pairs of modules that are read behind each other, the most promising ones: each takes six passes over both."""

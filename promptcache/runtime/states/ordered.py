@@ -10,7 +10,7 @@ from promptcache.kv.block import KVBlock
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.token_tree import TokenTree
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.state import used_states
+from promptcache.runtime.states.state import used_states
 from promptcache.store.base import Blocks
 
 

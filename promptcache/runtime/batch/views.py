@@ -8,8 +8,8 @@ import torch
 
 from promptcache.kv.batch import SharedView
 from promptcache.kv.tails import Bucket
-from promptcache.runtime.pieces import Use
-from promptcache.runtime.shared import Group
+from promptcache.runtime.batch.pieces import Use
+from promptcache.runtime.batch.shared import Group
 
 
 def shared_views(groups: Iterable[Group], buckets: Sequence[Bucket], dtype: torch.dtype) -> Iterator[SharedView]:

@@ -11,11 +11,11 @@ from promptcache.kv.block import KVBlock
 from promptcache.layout.plan import RequestPlan
 from promptcache.layout.tokenizer import Tokenizer
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.completion import Completion, FinishReason, Usage
 from promptcache.runtime.encoder import ModuleEncoder
-from promptcache.runtime.options import Sampling
+from promptcache.runtime.reply.completion import Completion, FinishReason, Usage
+from promptcache.runtime.reply.options import Sampling
+from promptcache.runtime.reply.text_stream import TextStream
 from promptcache.runtime.settled import Planned, Settled, settle
-from promptcache.runtime.text_stream import TextStream
 from promptcache.runtime.timing import Stopwatch, Timings
 
 

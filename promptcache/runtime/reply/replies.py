@@ -9,8 +9,8 @@ import torch
 
 from promptcache.kv.block import KVBlock
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.batch import Batch
-from promptcache.runtime.reply import Reply
+from promptcache.runtime.batch.batch import Batch
+from promptcache.runtime.reply.reply import Reply
 from promptcache.store.lease import Lease
 
 MOST_TOKENS = 4096

@@ -12,8 +12,8 @@ from promptcache.layout.encoding import Segment
 from promptcache.layout.key import SegmentKey
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.segmented import SegmentedState
-from promptcache.runtime.state import AttentionState, attention_state
+from promptcache.runtime.states.segmented import SegmentedState
+from promptcache.runtime.states.state import AttentionState, attention_state
 
 _BOUND = 1e-3
 """Of float32 errors, relative to the spread of the logits and to the largest key or value of a layer."""

@@ -11,7 +11,7 @@ from promptcache.kv.block import KVBlock
 from promptcache.layout.encoding import Segment
 from promptcache.layout.key import SegmentKey
 from promptcache.layout.known import common_prefix
-from promptcache.runtime.computed import Known
+from promptcache.runtime.states.computed import Known
 
 
 class ChatMemory:

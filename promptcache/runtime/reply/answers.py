@@ -7,11 +7,11 @@ from typing import TypeVar
 
 from promptcache.errors import BatchError, PromptCacheError, RequestError
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.completion import Completion
-from promptcache.runtime.generation import Generation
-from promptcache.runtime.options import Sampling, SamplingOptions
-from promptcache.runtime.replies import Replies
-from promptcache.runtime.reply import Reply
+from promptcache.runtime.reply.completion import Completion
+from promptcache.runtime.reply.generation import Generation
+from promptcache.runtime.reply.options import Sampling, SamplingOptions
+from promptcache.runtime.reply.replies import Replies
+from promptcache.runtime.reply.reply import Reply
 
 T = TypeVar("T")
 Item = TypeVar("Item")

@@ -46,9 +46,9 @@ class AttentionState(Protocol):
 def attention_state(name: str, adapter: ModelAdapter, plan: RequestPlan, blocks: Blocks, room: int) -> AttentionState:
     """The state of that kind for a plan; `room` is how many tokens will be decoded. Raises RequestError for an unknown
     kind."""
-    from promptcache.runtime.assembled import AssembledState
-    from promptcache.runtime.ordered import OrderedState
-    from promptcache.runtime.segmented import SegmentedState
+    from promptcache.runtime.states.assembled import AssembledState
+    from promptcache.runtime.states.ordered import OrderedState
+    from promptcache.runtime.states.segmented import SegmentedState
 
     known: dict[str, Callable[[ModelAdapter, RequestPlan, Blocks, int], AttentionState]] = {
         "assembled": OrderedState if adapter.counts_slots else AssembledState,

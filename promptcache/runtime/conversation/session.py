@@ -8,15 +8,15 @@ from promptcache.layout.known import reuse_known
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plan import RequestPlan
 from promptcache.pml import Prompt
-from promptcache.runtime.completion import Completion
-from promptcache.runtime.computed import Known, known_after
-from promptcache.runtime.generation import Generation
-from promptcache.runtime.options import Sampling, SamplingOptions
 from promptcache.runtime.repair.base import RepairPolicy
 from promptcache.runtime.repair.none import NO_REPAIR
-from promptcache.runtime.reply import ComputedStates
+from promptcache.runtime.reply.completion import Completion
+from promptcache.runtime.reply.generation import Generation
+from promptcache.runtime.reply.options import Sampling, SamplingOptions
+from promptcache.runtime.reply.reply import ComputedStates
 from promptcache.runtime.requests import Requests
 from promptcache.runtime.settled import Planned
+from promptcache.runtime.states.computed import Known, known_after
 from promptcache.runtime.timing import Stopwatch
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from promptcache.kv.arena import coalesce
 from promptcache.kv.block import KVBlock
-from promptcache.runtime.pieces import Piece, Seen, Use
+from promptcache.runtime.batch.pieces import Piece, Seen, Use
 
 
 def pools(pieces: Sequence[Piece]) -> list[list[tuple[Piece, int]]]:

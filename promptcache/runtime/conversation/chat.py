@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from promptcache.layout.known import reuse_known
 from promptcache.layout.plan import RequestPlan
 from promptcache.pml import Prompt
-from promptcache.runtime.chat_memory import ChatMemory
-from promptcache.runtime.completion import Completion
-from promptcache.runtime.computed import known_after
-from promptcache.runtime.generation import Generation
-from promptcache.runtime.options import Sampling
-from promptcache.runtime.reply import ComputedStates
+from promptcache.runtime.conversation.chat_memory import ChatMemory
+from promptcache.runtime.reply.completion import Completion
+from promptcache.runtime.reply.generation import Generation
+from promptcache.runtime.reply.options import Sampling
+from promptcache.runtime.reply.reply import ComputedStates
 from promptcache.runtime.requests import Requests
 from promptcache.runtime.settled import Planned
+from promptcache.runtime.states.computed import known_after
 from promptcache.runtime.timing import Stopwatch
 
 

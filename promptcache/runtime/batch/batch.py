@@ -12,9 +12,9 @@ from promptcache.kv.tails import Bucket
 from promptcache.layout.plan import RequestPlan
 from promptcache.layout.token_tree import TokenTree
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.batch_row import Row
-from promptcache.runtime.batch_views import shared_views
-from promptcache.runtime.shared import Group, SharedStates
+from promptcache.runtime.batch.row import Row
+from promptcache.runtime.batch.shared import Group, SharedStates
+from promptcache.runtime.batch.views import shared_views
 from promptcache.store.base import Blocks
 
 

@@ -12,11 +12,11 @@ from promptcache.layout.plan import RequestPlan
 from promptcache.layout.policy import policy
 from promptcache.pml import Prompt, Scaffold
 from promptcache.runtime.continuation import settled_logits
-from promptcache.runtime.divergence import kl_divergence
 from promptcache.runtime.repair.base import repair_policy
 from promptcache.runtime.requests import Requests
 from promptcache.runtime.settled import Planned
-from promptcache.runtime.verification import SEAMS, Leaning, Remedy
+from promptcache.runtime.verify.divergence import kl_divergence
+from promptcache.runtime.verify.verification import SEAMS, Leaning, Remedy
 
 _REPAIRS = (SEAMS, "query:0.15")
 

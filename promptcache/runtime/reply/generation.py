@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 
 from promptcache.errors import RequestError
-from promptcache.runtime.completion import Completion
-from promptcache.runtime.reply import Reply
-from promptcache.runtime.state import attention_state
+from promptcache.runtime.reply.completion import Completion
+from promptcache.runtime.reply.reply import Reply
+from promptcache.runtime.states.state import attention_state
 
 
 class Generation:

@@ -7,7 +7,7 @@ import logging
 from promptcache.errors import RequestError, UnsupportedModelError
 from promptcache.layout.policy import LayoutPolicy, policy
 from promptcache.models.adapter import ModelAdapter
-from promptcache.runtime.self_check import fault_of
+from promptcache.runtime.checks.self_check import fault_of
 
 logger = logging.getLogger(__name__)
 
