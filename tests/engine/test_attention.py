@@ -25,8 +25,8 @@ def test_a_path_that_fails_the_check_is_not_taken(monkeypatch, caplog):
         views = tuple(replace(view, keys=view.values) for view in segments.views)
         return attend(query, tail_key, tail_value, replace(segments, views=views), layer, scale)
 
-    attend = attention.attend_segments
-    monkeypatch.setattr(attention, "attend_segments", keys_too_late)
+    attend = attention.attend_parts
+    monkeypatch.setattr(attention, "attend_parts", keys_too_late)
     engine = byte_engine(seed=77)
     assert engine.attention == "assembled"
     assert "fails the check" in caplog.text
