@@ -99,6 +99,12 @@ def test_no_prompts_and_no_place(engine):
             engine.generate_batch(["a"], max_batch=size)
 
 
+def test_one_text_is_no_batch(engine):
+    for ask in (engine.generate_batch, engine.prefix("Once").generate_batch):
+        with pytest.raises(RequestError, match="one text"):
+            ask("a text")
+
+
 def test_a_faulty_prompt_is_named_before_anything_runs(engine):
     with HookCount(engine) as hook, pytest.raises(PromptError, match="number 2 of the batch") as caught:
         engine.generate_batch(["a", "b", '<prompt schema="s"><nothing/></prompt>', "c"])

@@ -18,7 +18,10 @@ Item = TypeVar("Item")
 
 
 def numbered(items: Iterable[Item], make: Callable[[Item], T]) -> Iterator[T]:
-    """What is made of each item. An error says which item it is about."""
+    """What is made of each item. An error says which item it is about. Raises RequestError for a text, which would be
+    taken for its characters."""
+    if isinstance(items, str):
+        raise RequestError("a batch is a list, and this is one text", hint="put it into a list")
     for number, item in enumerate(items):
         try:
             yield make(item)
