@@ -62,7 +62,7 @@ class Sides:
         with TokenHook(self.engine.model) as hook:
             done = self.engine.generate(prompt, max_new_tokens=max_new_tokens, stop=stop, repair=repair)
             hook.expect_total("reuse", done.usage.computed_tokens + done.usage.completion_tokens - 1)
-        least = computed_tokens(plan)
+        least = plan.num_computed
         if done.usage.fresh_tokens != plan.count("fresh") or (repair == "none" and done.usage.computed_tokens != least):
             raise MeasurementError(
                 f"reuse: {least} tokens had to be computed, and {done.usage.computed_tokens} were",
@@ -80,8 +80,3 @@ class Sides:
             )
             self._others[encoding, layout] = Sides(engine)
         return self._others[encoding, layout]
-
-
-def computed_tokens(plan: RequestPlan) -> int:
-    """What a prompt takes whose plan repairs nothing."""
-    return plan.num_tokens - plan.count("reused")

@@ -50,7 +50,7 @@ class OurSide:
     def __init__(self, engine: PromptCache, prompt: PromptLike, schema: LoadedSchema, repair: str = "none") -> None:
         self._engine, self._prompt, self._schema, self._repair = engine, prompt, schema, repair
         self.plan = engine.plan(prompt, repair="none")
-        self.computed = self.plan.num_tokens - self.plan.count("reused")
+        self.computed = self.plan.num_computed
         self.reply_tokens = 1
         self._times: dict[str, list[float]] = {}
         self.forget()
@@ -79,7 +79,7 @@ class OurSide:
         """As the stock side's, with the parts of the time to first token and what encoding cost."""
         return {
             "tokens": self.plan.num_tokens,
-            "fresh": self.plan.num_tokens - self.plan.count("reused"),
+            "fresh": self.plan.num_computed,
             "computed": self.computed,
             "modules": len({run.segment.owner for run in self.plan.runs if run.segment and run.segment.owner}),
             "exact": self.plan.exact,

@@ -28,9 +28,8 @@ from promptcache.runtime.encoder import ModuleEncoder
 from promptcache.runtime.given import Messages, PromptLike, SchemaLike, as_prompt, as_schema, prefix_schema
 from promptcache.runtime.prefix import Prefix
 from promptcache.runtime.prepare import prepare
-from promptcache.runtime.repair.asked import asked_policy
 from promptcache.runtime.repair.base import RepairPolicy, repair_policy
-from promptcache.runtime.reply.answers import numbered, samplings
+from promptcache.runtime.repair.chosen import chosen_policy
 from promptcache.runtime.reply.completion import Completion
 from promptcache.runtime.reply.generation import Generation
 from promptcache.runtime.reply.options import Sampling, SamplingOptions
@@ -229,10 +228,9 @@ class PromptCache:
         import once; one that ends makes room for the next. `options` are for all, `each` has more for each prompt. On
         the assembled path they run one by one. Raises as `generate`, with the prompt's number, before anything runs,
         and BatchError at the end, which has the other replies, for those that failed later."""
-        watches = [Stopwatch(self._adapter.devices.wait) for _ in prompts]
-        sampled = samplings(options, each, len(prompts))
-        planned = list(numbered(prompts, lambda prompt: self._planned(prompt, reuse, repair)))
-        return self._requests.answers(planned, sampled, watches, max_batch)
+        return self._requests.answers(
+            prompts, lambda prompt: self._planned(prompt, reuse, repair), options, each, max_batch
+        )
 
     def logits(self, prompt: PromptLike, *, reuse: bool = True, repair: str | None = None) -> torch.Tensor:
         """Logits of the first new token: float32 [vocab_size]."""
@@ -297,4 +295,4 @@ class PromptCache:
     def _read(self, prompt: PromptLike, repair: str | None = None) -> tuple[Prompt, SchemaLayout | None, RepairPolicy]:
         parsed = as_prompt(prompt)
         layout = None if parsed.schema is None else self._schemas.find(parsed.schema, parsed.span).layout
-        return parsed, layout, asked_policy(parsed, repair, self.repair)
+        return parsed, layout, chosen_policy(parsed, repair, self.repair)

@@ -20,7 +20,7 @@ from eval.options import check_options
 from eval.progress import work_through
 from eval.reports.gaps import write_report
 from eval.results import RunFolder
-from eval.sides import Sides, computed_tokens
+from eval.sides import Sides
 from promptcache.errors import RequestError
 
 _DATASETS = ("2wikimqa", "hotpotqa", "musique", "multi_news", "passage_retrieval_en")
@@ -86,7 +86,7 @@ def _at(
     with loaded(sides.engine, case.schema):
         plan = sides.engine.plan(case.prompt)
         full = sides.full_logits(sides.full_prefill(plan), answer)
-        return plan.token_ids, full, sides.reuse_logits(case.prompt, computed_tokens(plan), answer)
+        return plan.token_ids, full, sides.reuse_logits(case.prompt, plan.num_computed, answer)
 
 
 def _room(sides: Sides, sample: Sample, gap: int) -> int | None:

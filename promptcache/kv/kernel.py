@@ -12,7 +12,7 @@ from promptcache.kv.kernels.cuda_efficient import CudaEfficient
 from promptcache.kv.kernels.cuda_flash import CudaFlash
 from promptcache.kv.kernels.plain import Plain
 
-__all__ = ["KERNELS", "Part", "attend", "merge", "plain_attend"]
+__all__ = ["KERNELS", "Part", "attend", "merge"]
 
 logger = logging.getLogger(__name__)
 
@@ -52,19 +52,6 @@ def attend(
         output = output.masked_fill(blind.unsqueeze(-1), 0)
         lse = lse.masked_fill(blind, float("-inf"))
     return output, lse
-
-
-def plain_attend(
-    query: torch.Tensor,
-    key: torch.Tensor,
-    value: torch.Tensor,
-    *,
-    scale: float,
-    mask: torch.Tensor | None = None,
-    causal: bool = False,
-) -> Part:
-    """As `attend`, by matrix products in float32."""
-    return Plain().run(query, key, value, scale=scale, mask=mask, causal=causal)
 
 
 def merge(outputs: list[torch.Tensor], lses: list[torch.Tensor]) -> torch.Tensor:

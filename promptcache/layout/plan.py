@@ -70,6 +70,26 @@ class RequestPlan:
         return sum(run.length for run in self.runs if run.kind == kind)
 
     @property
+    def computed(self) -> tuple[Run, ...]:
+        """The runs whose tokens go through the model: fresh and repaired."""
+        return tuple(run for run in self.runs if run.kind != "reused")
+
+    @property
+    def computed_ids(self) -> list[int]:
+        """Their tokens, by position."""
+        return [token for run in self.computed for token in run.ids]
+
+    @property
+    def computed_positions(self) -> list[int]:
+        """The positions of these."""
+        return [position for run in self.computed for position in range(run.start, run.end)]
+
+    @property
+    def num_computed(self) -> int:
+        """How many these are."""
+        return self.num_tokens - self.count("reused")
+
+    @property
     def num_tokens(self) -> int:
         """Tokens of the whole prompt."""
         return sum(run.length for run in self.runs)

@@ -60,7 +60,7 @@ def _batches(asked: Iterable[Asked], batch_size: int, vocab_size: int) -> Iterat
     tokens = kept = 0
     for each in asked:
         plan = each.planned.plan
-        more = plan.num_tokens - plan.count("reused") + len(each.tree), 1 + len(each.tree)
+        more = plan.num_computed + len(each.tree), 1 + len(each.tree)
         tokens, kept = tokens + more[0], kept + more[1]
         if together and (len(together) == batch_size or tokens > MOST_TOKENS or kept * vocab_size > _MOST_LOGITS):
             yield together

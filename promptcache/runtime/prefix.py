@@ -14,13 +14,14 @@ from promptcache.layout.plan import RequestPlan
 from promptcache.layout.token_tree import TokenTree
 from promptcache.pml import Prompt, bind
 from promptcache.runtime.asked import Asked, score_batches, score_one
-from promptcache.runtime.reply.answers import numbered, samplings
+from promptcache.runtime.reply.answers import numbered
 from promptcache.runtime.reply.completion import Completion
 from promptcache.runtime.reply.generation import Generation
 from promptcache.runtime.reply.options import Sampling, SamplingOptions
 from promptcache.runtime.requests import Requests
 from promptcache.runtime.schemas import LoadedSchema
 from promptcache.runtime.scoring import Classification, Score
+from promptcache.runtime.settled import Planned
 from promptcache.runtime.timing import Stopwatch
 
 Message = Mapping[str, str]
@@ -70,13 +71,11 @@ class Prefix:
         **options: Unpack[SamplingOptions],
     ) -> list[Completion]:
         """The replies to the prefix with each of the suffixes; see `PromptCache.generate_batch`."""
-        watches = [Stopwatch(self._requests.adapter.devices.wait) for _ in suffixes]
-        sampled = samplings(options, each, len(suffixes))
-        layout = self.schema.layout
-        planned = list(
-            numbered(suffixes, lambda suffix: self._requests.planned(self.plan(suffix), layout, reuse=reuse))
-        )
-        return self._requests.answers(planned, sampled, watches, max_batch)
+
+        def planned(suffix: Suffix) -> Planned:
+            return self._requests.planned(self.plan(suffix), self.schema.layout, reuse=reuse)
+
+        return self._requests.answers(suffixes, planned, options, each, max_batch)
 
     def logits(self, suffix: Suffix = "", *, reuse: bool = True) -> torch.Tensor:
         """Logits of the first new token: float32 [vocab_size]."""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from promptcache.errors import RequestError
 from promptcache.layout.key import KeyContext
@@ -18,14 +19,16 @@ from promptcache.pml import Prompt, bind
 from promptcache.runtime.encoder import ModuleEncoder
 from promptcache.runtime.repair.base import RepairPolicy
 from promptcache.runtime.repair.none import NO_REPAIR
-from promptcache.runtime.reply.answers import answer_all
+from promptcache.runtime.reply.answers import answer_all, numbered, samplings
 from promptcache.runtime.reply.completion import Completion
 from promptcache.runtime.reply.generation import Generation
-from promptcache.runtime.reply.options import Sampling
+from promptcache.runtime.reply.options import Sampling, SamplingOptions
 from promptcache.runtime.reply.reply import OnFinish, Reply
 from promptcache.runtime.settled import Planned, Settled, settle
 from promptcache.runtime.states.state import AttentionState, attention_state
 from promptcache.runtime.timing import Stopwatch
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -96,8 +99,16 @@ class Requests:
         return Reply(self.encoder, self.tokenizer, planned, sampling, watch, on_finish)
 
     def answers(
-        self, planned: Sequence[Planned], samplings: Sequence[Sampling], watches: Sequence[Stopwatch], max_batch: int
+        self,
+        items: Sequence[Item],
+        plan: Callable[[Item], Planned],
+        options: SamplingOptions,
+        each: Sequence[SamplingOptions] | None,
+        max_batch: int,
     ) -> list[Completion]:
-        """The replies to many planned requests, see `answer_all`."""
-        made = [self.reply(*each) for each in zip(planned, samplings, watches, strict=True)]
+        """The replies to what is planned for each item, see `answer_all`; `each` has more options for each."""
+        watches = [Stopwatch(self.adapter.devices.wait) for _ in items]
+        sampled = samplings(options, each, len(items))
+        planned = list(numbered(items, plan))
+        made = [self.reply(*every) for every in zip(planned, sampled, watches, strict=True)]
         return answer_all(self.adapter, made, max_batch)

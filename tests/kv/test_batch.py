@@ -9,8 +9,8 @@ import torch
 
 from promptcache.kv import batch as batches
 from promptcache.kv.batch import BatchPass, SharedView, attend_batch
-from promptcache.kv.kernel import plain_attend
 from promptcache.kv.tails import Tails
+from tests.kv.plain import plain_attend
 
 HEADS, KV_HEADS, DIM, VALUE_DIM = 6, 2, 16, 16
 

@@ -10,10 +10,11 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from promptcache.kv import kernel
-from promptcache.kv.kernel import attend, merge, plain_attend
+from promptcache.kv.kernel import attend, merge
 from promptcache.kv.kernels import cuda
 from promptcache.kv.segments import Segments, SegmentView, attend_segments
 from tests.kv.fake_gpu import fake_gpu
+from tests.kv.plain import plain_attend
 
 HALF, SINGLE, BRAIN = torch.float16, torch.float32, torch.bfloat16
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from promptcache.kv import segments
-from promptcache.kv.kernel import plain_attend
 from promptcache.kv.segments import Segments, SegmentView, attend_segments
+from tests.kv.plain import plain_attend
 
 
 @pytest.mark.parametrize("length", [segments._MANY_KEYS - 1, *(segments._MANY_KEYS + n for n in range(5))])

@@ -39,9 +39,7 @@ class Row:
     @classmethod
     def of(cls, plan: RequestPlan, blocks: Blocks, tree: TokenTree | None, adapter: ModelAdapter) -> Row:
         """A request before its first pass, with a tree behind the prompt if there is one."""
-        computed = [run for run in plan.runs if run.kind != "reused"]
-        ids = [token for run in computed for token in run.ids]
-        positions = [position for run in computed for position in range(run.start, run.end)]
+        ids, positions = plan.computed_ids, plan.computed_positions
         runs = [(run, run.segment.key) for run in plan.runs if run.kind == "reused" and run.segment is not None]
         reused = tuple(
             Reused(key, blocks[key], run.offset, run.offset + run.length, run.shift, bisect_left(positions, run.start))

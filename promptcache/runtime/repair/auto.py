@@ -34,7 +34,7 @@ class Auto:
         if not inexact_runs(plan, passes):
             return ()
         stored = plan.count("reused") + plan.count("repaired")
-        once = max(plan.num_tokens - plan.count("reused"), LEAST_PASS)
+        once = max(plan.num_computed, LEAST_PASS)
         left = int(self.share * plan.num_tokens) - once
         if left - once >= 1:
             return Query(min((left - once) / stored, 1)).choose(plan, passes, probe)

@@ -21,8 +21,7 @@ class AttentionProbe:
     def attention(self, plan: RequestPlan) -> Mapping[int, float]:
         """See `Probe`."""
         state = attention_state(self._attention, self._adapter, plan, self._blocks, 0)
-        computed = [run for run in plan.runs if run.kind != "reused"]
-        asking = [run.kind == "fresh" for run in computed for _ in run.ids]
+        asking = [run.kind == "fresh" for run in plan.computed for _ in run.ids]
         rows = [row for row, fresh in enumerate(asking) if fresh or not any(asking)]
         self.computed_tokens += len(asking)
         shares = state.attention_shares(rows).tolist()

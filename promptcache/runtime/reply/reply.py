@@ -79,7 +79,7 @@ class Reply:
     @property
     def computed_tokens(self) -> int:
         """Tokens of its first pass, as far as they are planned."""
-        return self._planned.plan.num_tokens - self._planned.plan.count("reused")
+        return self._planned.plan.num_computed
 
     @property
     def token(self) -> int:

@@ -23,9 +23,7 @@ class AssembledState:
         self.adapter = adapter
         self._plan, self._blocks = plan, blocks
         reused = [run for run in plan.runs if run.kind == "reused"]
-        computed = [run for run in plan.runs if run.kind != "reused"]
-        self.ids = [token for run in computed for token in run.ids]
-        self.positions = [position for run in computed for position in range(run.start, run.end)]
+        self.ids, self.positions = plan.computed_ids, plan.computed_positions
         self.cache = adapter.new_cache(plan.num_tokens + room)
         self.reused = sum(run.length for run in reused)
         if reused:

@@ -55,7 +55,7 @@ class OrderedState:
 
     def computed(self) -> KVBlock:
         """See `AttentionState`."""
-        places = [(run.start, run.end) for run in self._plan.runs if run.kind != "reused"]
+        places = [(run.start, run.end) for run in self._plan.computed]
         decoded = (self._plan.num_tokens, self.cache.get_seq_length())
         return KVBlock.joined([self.cache.view(*place) for place in (*places, decoded)])
 

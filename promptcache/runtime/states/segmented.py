@@ -41,9 +41,7 @@ class SegmentedState:
         """`gathered_tokens` takes the place of GATHERED_TOKENS."""
         self.adapter = adapter
         self._plan, self._blocks = plan, blocks
-        computed = [run for run in plan.runs if run.kind != "reused"]
-        self.ids = [token for run in computed for token in run.ids]
-        self.positions = [position for run in computed for position in range(run.start, run.end)]
+        self.ids, self.positions = plan.computed_ids, plan.computed_positions
         limit = GATHERED_TOKENS if gathered_tokens is None else gathered_tokens
         stretches = _stretches(plan, blocks, self.positions)
         gathered = [each for each in stretches if each.block.seq_len <= limit]

@@ -62,10 +62,9 @@ def attention_state(name: str, adapter: ModelAdapter, plan: RequestPlan, blocks:
 def computed_slots(plan: RequestPlan) -> dict[int, int]:
     """Where the computed runs stand among the computed tokens, by start position."""
     slots, slot = {}, 0
-    for run in plan.runs:
-        if run.kind != "reused":
-            slots[run.start] = slot
-            slot += run.length
+    for run in plan.computed:
+        slots[run.start] = slot
+        slot += run.length
     return slots
 
 

@@ -1,4 +1,4 @@
-"""The repair policy of a request."""
+"""The repair policy that a request runs with."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from promptcache.pml import Prompt
 from promptcache.runtime.repair.base import RepairPolicy, repair_policy
 
 
-def asked_policy(prompt: Prompt, given: str | None, otherwise: str) -> RepairPolicy:
+def chosen_policy(prompt: Prompt, given: str | None, otherwise: str) -> RepairPolicy:
     """The call's policy, else the prompt's, else the engine's. Raises RequestError for an unknown one, PromptError at
     the prompt's place for its own."""
     if given is None and prompt.repair is not None:
