@@ -72,8 +72,8 @@ class PromptCache:
         `repair` says which stored tokens a request computes again where neither the call nor the prompt says so:
         `none`, `full`, `link:8` (the first tokens behind every seam), `query:0.1` (the share that the new text attends
         to most), or several joined by `+`. Prompts that are exact without it pay nothing for it.
-        `prepack` lays the linear layers' weights out once more for few rows: requests and decode steps on a CPU are
-        faster, for as much memory again. `chat_bytes` bounds what `chat` keeps.
+        `prepack` lays the linear layers' weights out once more for few rows: requests on a CPU are faster, for as much
+        memory again. `chat_bytes` bounds what `chat` keeps.
         `store` says where states are kept: a folder, or a StoreConfig; by default also on disk, in the cache folder.
         `model_files` is the folder that the model was loaded from, if it was: states are then bound to its files, too,
         so that a rewrite of any of them is noticed.

@@ -23,7 +23,7 @@ from promptcache.models import attention
 from promptcache.models.attention import Watch, active, watched
 from promptcache.models.cache import BufferCache, TailsCache, dynamic_cache
 from promptcache.models.fingerprint import model_fingerprint
-from promptcache.models.prepacked import prepacked
+from promptcache.models.linear import for_few_rows
 from promptcache.models.rotary import find_rotations
 from promptcache.models.support import find_eos_ids, find_max_positions, refuse_unsupported
 from promptcache.models.windows import Mask, find_windows, mask_by_layer, refuse_untold_windows
@@ -36,7 +36,7 @@ class ModelAdapter:
     """
 
     def __init__(self, model: PreTrainedModel, *, prepack: bool = False) -> None:
-        """`prepack`: see `prepacked`."""
+        """`prepack`: see `for_few_rows`."""
         self.model = self._owners = model
         config = self._config = model.config.get_text_config()
         refuse_unsupported(model)
@@ -48,8 +48,7 @@ class ModelAdapter:
         """For each layer how many positions a token sees, itself included; None for all."""
         self._shapes, self._devices, self.dtype = self._probe()
         self.attends_segments = self._install_attention()
-        if prepack:
-            self.model = prepacked(model)
+        self.model = for_few_rows(model, prepack=prepack)
         self.counts_slots = self._ignores_positions()
         """Whether the model takes a token's place in the cache for its position (ALiBi): tokens then enter it in order
         and without gaps, and a mask says nothing."""
@@ -274,7 +273,7 @@ class ModelAdapter:
         keep: int | torch.Tensor,
         **more: Any,
     ) -> Any:
-        if self.model.training:
+        if self._owners.training:
             raise RequestError(
                 "the model is in training mode, where dropout would enter stored states", hint="call model.eval()"
             )
