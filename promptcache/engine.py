@@ -10,11 +10,11 @@ import torch
 
 from promptcache.config import StoreConfig
 from promptcache.layout.borders import border_notes, prompt_border_notes
-from promptcache.layout.encoding import encoding as find_encoding
-from promptcache.layout.key import KeyContext
+from promptcache.layout.encodings.encoding import encoding as find_encoding
+from promptcache.layout.encodings.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plan import RequestPlan
-from promptcache.layout.policy import policy
+from promptcache.layout.policies.policy import policy
 from promptcache.models.adapter import ModelAdapter
 from promptcache.models.fingerprint import with_files
 from promptcache.models.loading import load_model

@@ -18,7 +18,7 @@ from eval.progress import work_through
 from eval.reports.floor import write_report
 from eval.results import RunFolder
 from promptcache.errors import RequestError
-from promptcache.layout.policy import policy
+from promptcache.layout.policies.policy import policy
 
 
 def run(config: EvalConfig, results: RunFolder) -> None:

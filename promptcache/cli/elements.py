@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from promptcache.layout.layout import SchemaLayout
-from promptcache.layout.tree import Item, ModuleNode, ParameterNode, SegmentNode
+from promptcache.layout.text.tree import Item, ModuleNode, ParameterNode, SegmentNode
 
 _SHOWN = 40
 

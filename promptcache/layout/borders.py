@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from promptcache.layout.layout import SchemaLayout
-from promptcache.layout.placed import PlacedText
-from promptcache.layout.tokenizer import Tokenizer
-from promptcache.layout.tree import Item, ModuleNode, ParameterNode, SegmentNode
+from promptcache.layout.text.placed import PlacedText
+from promptcache.layout.text.tokenizer import Tokenizer
+from promptcache.layout.text.tree import Item, ModuleNode, ParameterNode, SegmentNode
 from promptcache.pml import Note, Parameter
 from promptcache.pml.scope import parameters
 from promptcache.source import Span

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from promptcache.layout.encoding import JointStates, Segment
+from promptcache.layout.encodings.encoding import JointStates, Segment
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plan import Run
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 
-from promptcache.layout.encoding import Segment
+from promptcache.layout.encodings.encoding import Segment
 from promptcache.layout.plan import RequestPlan, Run, finish_runs
 
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from promptcache.layout.encoding import EncodingPass, JointStates, Placed, Segment
-from promptcache.layout.encoding import encoding as find_encoding
-from promptcache.layout.key import KeyContext
+from promptcache.layout.encodings.encoding import EncodingPass, JointStates, Placed, Segment
+from promptcache.layout.encodings.encoding import encoding as find_encoding
+from promptcache.layout.encodings.key import KeyContext
 from promptcache.layout.places import Places
-from promptcache.layout.tree import ModuleNode, SchemaTree
+from promptcache.layout.text.tree import ModuleNode, SchemaTree
 from promptcache.pml import Note, Schema
 
 

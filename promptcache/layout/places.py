@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from promptcache.layout.tree import ModuleNode, ParameterNode, SegmentNode
+from promptcache.layout.text.tree import ModuleNode, ParameterNode, SegmentNode
 
 
 class Places:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from promptcache.errors import LayoutError
-from promptcache.layout.dialogue import Tail, tail_of
-from promptcache.layout.pieces import encode, join, trailing_special
 from promptcache.layout.plan import RequestPlan, Run
-from promptcache.layout.tokenizer import Tokenizer
+from promptcache.layout.text.dialogue import Tail, tail_of
+from promptcache.layout.text.pieces import encode, join, trailing_special
+from promptcache.layout.text.tokenizer import Tokenizer
 from promptcache.pml import BoundPrompt
 
 

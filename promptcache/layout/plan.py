@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import chain, pairwise
 from typing import Literal
 
-from promptcache.layout.encoding import EncodingPass, Segment
+from promptcache.layout.encodings.encoding import EncodingPass, Segment
 
 Kind = Literal["reused", "fresh", "repaired"]
 

@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
-from promptcache.layout.encoding import EncodingPass
+from promptcache.layout.encodings.encoding import EncodingPass
 from promptcache.layout.plan import RequestPlan, Run, exact_runs, is_exact
 
 

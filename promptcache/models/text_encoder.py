@@ -13,7 +13,7 @@ from typing import Any
 from tokenizers import Tokenizer as Backend
 
 from promptcache.errors import RequestError
-from promptcache.layout.tokenizer import Piece
+from promptcache.layout.text.tokenizer import Piece
 
 # White space as the tokenizers library counts it where a token swallows what stands behind it (Unicode White_Space);
 # Python's \s also holds the four separators.

@@ -14,8 +14,8 @@ from tokenizers import Tokenizer as Backend
 from transformers import PreTrainedTokenizerBase
 
 from promptcache.errors import TurnError, UnsupportedModelError
-from promptcache.layout import conversation
-from promptcache.layout.tokenizer import Piece
+from promptcache.layout.text import conversation
+from promptcache.layout.text.tokenizer import Piece
 from promptcache.models.text_encoder import TextEncoder, build
 
 _BYTE_TOKEN = re.compile(r"<0x[0-9A-F]{2}>")

@@ -8,7 +8,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from promptcache.layout.key import SegmentKey
+from promptcache.layout.encodings.key import SegmentKey
 from promptcache.store.base import Blocks
 
 Claim = frozenset[SegmentKey]

@@ -8,8 +8,8 @@ from itertools import accumulate
 
 from promptcache.kv.arena import Arena
 from promptcache.kv.block import KVBlock
-from promptcache.layout.encoding import Segment
-from promptcache.layout.key import KeyContext, SegmentKey
+from promptcache.layout.encodings.encoding import Segment
+from promptcache.layout.encodings.key import KeyContext, SegmentKey
 from promptcache.layout.layout import SchemaLayout
 from promptcache.models.adapter import ModelAdapter
 from promptcache.runtime.claims import Claim, Claims, results

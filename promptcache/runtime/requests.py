@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from promptcache.errors import RequestError
-from promptcache.layout.key import KeyContext
+from promptcache.layout.encodings.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plain import plan_plain
 from promptcache.layout.plan import RequestPlan
-from promptcache.layout.policy import policy
+from promptcache.layout.policies.policy import policy
 from promptcache.layout.repaired import repaired
-from promptcache.layout.tokenizer import Tokenizer
+from promptcache.layout.text.tokenizer import Tokenizer
 from promptcache.models.adapter import ModelAdapter
 from promptcache.pml import Prompt, bind
 from promptcache.runtime.encoder import ModuleEncoder

@@ -7,7 +7,7 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass
 
 from promptcache.errors import PromptError, RequestError
-from promptcache.layout.key import SegmentKey
+from promptcache.layout.encodings.key import SegmentKey
 from promptcache.layout.layout import SchemaLayout
 from promptcache.runtime.encoder import ModuleEncoder
 from promptcache.runtime.timing import Stopwatch

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from promptcache.kv.block import KVBlock
-from promptcache.layout.key import KeyContext, SegmentKey
+from promptcache.layout.encodings.key import KeyContext, SegmentKey
 
 Blocks = Mapping[SegmentKey, KVBlock]
 

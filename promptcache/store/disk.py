@@ -11,7 +11,7 @@ from pathlib import Path
 
 from promptcache.kv.block import KVBlock
 from promptcache.kv.codec import Codec
-from promptcache.layout.key import SegmentKey
+from promptcache.layout.encodings.key import SegmentKey
 from promptcache.store.base import Blocks, Origin, TierStats
 from promptcache.store.folder import Folder
 from promptcache.store.header import BadFile, Header

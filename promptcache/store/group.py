@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from promptcache.kv.arena import Arena
 from promptcache.kv.block import KVBlock
-from promptcache.layout.key import SegmentKey
+from promptcache.layout.encodings.key import SegmentKey
 from promptcache.store.base import Blocks, Origin
 from promptcache.store.mapped import MappedArena
 

@@ -22,7 +22,7 @@ from typing import Any, BinaryIO
 import torch
 
 from promptcache.kv.codec import Codec, Kind, codec
-from promptcache.layout.key import FORMAT_VERSION, KeyContext, SegmentKey
+from promptcache.layout.encodings.key import FORMAT_VERSION, KeyContext, SegmentKey
 from promptcache.store.base import Origin
 
 Place = tuple[Kind, int, str]

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Protocol
 
 from promptcache.kv.block import KVBlock
-from promptcache.layout.key import SegmentKey
+from promptcache.layout.encodings.key import SegmentKey
 
 
 class Hold(Protocol):

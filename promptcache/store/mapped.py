@@ -15,7 +15,7 @@ import torch
 from promptcache.kv.arena import Arena
 from promptcache.kv.block import KVBlock
 from promptcache.kv.codec import Kind
-from promptcache.layout.key import SegmentKey
+from promptcache.layout.encodings.key import SegmentKey
 from promptcache.store.checksum import checksum
 from promptcache.store.header import BadFile, Entry, Header
 from promptcache.store.placement import side_by_side

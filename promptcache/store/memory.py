@@ -13,7 +13,7 @@ import torch
 
 from promptcache.kv.arena import Arena
 from promptcache.kv.block import KVBlock
-from promptcache.layout.key import SegmentKey
+from promptcache.layout.encodings.key import SegmentKey
 from promptcache.store.base import Blocks, Origin, TierStats
 from promptcache.store.group import Group, grouped
 from promptcache.store.lease import Lease

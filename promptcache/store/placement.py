@@ -8,7 +8,7 @@ import torch
 
 from promptcache.kv.arena import Arena, PinnedArena
 from promptcache.kv.block import KVBlock
-from promptcache.layout.key import SegmentKey
+from promptcache.layout.encodings.key import SegmentKey
 from promptcache.store.base import Blocks
 
 

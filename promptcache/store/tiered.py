@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from promptcache.kv.block import KVBlock
 from promptcache.kv.codec import Codec, settle
-from promptcache.layout.key import SegmentKey
+from promptcache.layout.encodings.key import SegmentKey
 from promptcache.store.base import Blocks, Origin, Tier, TierStats
 from promptcache.store.disk import DiskTier
 from promptcache.store.lease import Lease

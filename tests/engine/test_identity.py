@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from promptcache import PromptCache, StoreConfig
-from promptcache.layout import key as key_module
+from promptcache.layout.encodings import key as key_module
 from promptcache.models.fingerprint import model_fingerprint, with_files
 from promptcache.store import header as header_module
 from tests.engine.test_counts import SCHEMA, HookCount

@@ -15,7 +15,7 @@ from eval.floor.bench import Bench
 from eval.floor.grid import Variant
 from eval.stock_model import StockModel
 from promptcache import PromptCache
-from promptcache.layout import policy as policies
+from promptcache.layout.policies import policy as policies
 from tests.eval.tiny_run import save_model
 
 OPTIONS = "{contexts: [40, 96], fresh: [1, 6], modules: [1, 3], rounds: 2, layouts: [reserved, compact, unheard]}"

@@ -9,9 +9,9 @@ from tokenizers import Tokenizer as Core
 from transformers import PreTrainedTokenizerFast
 
 from promptcache.layout.borders import WINDOW, border_notes, prompt_border_notes
-from promptcache.layout.key import KeyContext
+from promptcache.layout.encodings.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
-from promptcache.layout.reserved import Reserved
+from promptcache.layout.policies.reserved import Reserved
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.pml import Note, Prompt, Schema, bind, parse_prompt, parse_schema
 from tests.tiny import byte_tokenizer

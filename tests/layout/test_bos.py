@@ -6,9 +6,9 @@ from functools import cache
 
 import pytest
 
-from promptcache.layout.key import KeyContext
+from promptcache.layout.encodings.key import KeyContext
 from promptcache.layout.plain import plan_plain
-from promptcache.layout.reserved import Reserved
+from promptcache.layout.policies.reserved import Reserved
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.pml import bind, parse_prompt, parse_schema
 from tests.tokenizers import byte_level, sentencepiece

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from promptcache.errors import LayoutError, PromptError
-from promptcache.layout.compact import Compact
-from promptcache.layout.key import KeyContext
+from promptcache.layout.encodings.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plan import RequestPlan
-from promptcache.layout.reserved import Reserved
+from promptcache.layout.policies.compact import Compact
+from promptcache.layout.policies.reserved import Reserved
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.pml import Prompt, bind, parse_prompt, parse_schema
 from tests.tiny import BOS, IM_END, IM_START, UNK, byte_tokenizer

@@ -8,7 +8,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from promptcache.errors import TurnError
-from promptcache.layout.conversation import Markers, Rendering, Trim, fresh_part, markers, render
+from promptcache.layout.text.conversation import Markers, Rendering, Trim, fresh_part, markers, render
 from promptcache.models.loading import LoadedModel
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.source import Source, Span

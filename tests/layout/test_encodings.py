@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from promptcache.layout.encoding import Segment
-from promptcache.layout.key import KeyContext
+from promptcache.layout.encodings.encoding import Segment
+from promptcache.layout.encodings.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
-from promptcache.layout.policy import policy
-from promptcache.layout.tree import ModuleNode, ParameterNode, SegmentNode
+from promptcache.layout.policies.policy import policy
+from promptcache.layout.text.tree import ModuleNode, ParameterNode, SegmentNode
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.pml import Schema, bind, parse_schema
 from tests.strategies import prompts, schemas

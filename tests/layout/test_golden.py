@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from promptcache.layout.borders import border_notes, prompt_border_notes
-from promptcache.layout.key import KeyContext
+from promptcache.layout.encodings.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
-from promptcache.layout.reserved import Reserved
-from promptcache.layout.tree import Item, ModuleNode, ParameterNode, SegmentNode
+from promptcache.layout.policies.reserved import Reserved
+from promptcache.layout.text.tree import Item, ModuleNode, ParameterNode, SegmentNode
 from promptcache.models.loading import LoadedModel
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.pml import bind, read_prompt, read_schema

@@ -9,7 +9,7 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
-from promptcache.layout.key import KeyContext
+from promptcache.layout.encodings.key import KeyContext
 
 BASE = KeyContext(model="m", tokenizer="t", dtype="float32")
 IDS = st.lists(st.integers(0, 5), max_size=4)
@@ -42,7 +42,7 @@ def test_each_field_counts():
 
 def test_equal_across_processes():
     code = (
-        "from promptcache.layout.key import KeyContext;"
+        "from promptcache.layout.encodings.key import KeyContext;"
         "print(KeyContext(model='m', tokenizer='t', dtype='float32').key((1, 2), saw=((-1, 3),), start=4))"
     )
     made = {

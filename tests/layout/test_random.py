@@ -13,11 +13,11 @@ from lxml import etree
 
 from promptcache.errors import LayoutError, TurnError
 from promptcache.layout.borders import prompt_border_notes
-from promptcache.layout.key import KeyContext
+from promptcache.layout.encodings.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plan import RequestPlan
-from promptcache.layout.reserved import Reserved
-from promptcache.layout.tree import ModuleNode, ParameterNode
+from promptcache.layout.policies.reserved import Reserved
+from promptcache.layout.text.tree import ModuleNode, ParameterNode
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.pml import (
     BoundImport,

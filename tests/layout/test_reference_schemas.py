@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from promptcache import PromptCache
-from promptcache.layout.key import KeyContext
-from promptcache.layout.reserved import Reserved
+from promptcache.layout.encodings.key import KeyContext
+from promptcache.layout.policies.reserved import Reserved
 from promptcache.models.loading import LoadedModel
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.pml import read_prompt, read_schema

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from promptcache.errors import LayoutError, PromptError, SchemaError
-from promptcache.layout.key import KeyContext
+from promptcache.layout.encodings.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plan import RequestPlan
-from promptcache.layout.reserved import Reserved
+from promptcache.layout.policies.reserved import Reserved
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.pml import bind, parse_prompt, parse_schema
 from tests.tiny import byte_tokenizer

@@ -10,10 +10,10 @@ import pytest
 
 from promptcache.errors import SchemaError, TurnError
 from promptcache.layout.borders import border_notes, prompt_border_notes
-from promptcache.layout.key import KeyContext
+from promptcache.layout.encodings.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plan import RequestPlan
-from promptcache.layout.reserved import Reserved
+from promptcache.layout.policies.reserved import Reserved
 from promptcache.models.loading import LoadedModel
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.pml import Module, Node, Note, Prompt, Schema, Text, Turn, bind, parse_prompt, parse_schema

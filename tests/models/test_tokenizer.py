@@ -15,7 +15,7 @@ from tokenizers import AddedToken, normalizers, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from promptcache.errors import RequestError, TurnError, UnsupportedModelError
-from promptcache.layout.tokenizer import Piece
+from promptcache.layout.text.tokenizer import Piece
 from promptcache.models.loading import LoadedModel
 from promptcache.models.tokenizer import HFTokenizer
 from tests.tokenizers import GEMMA, LLAMA2, PUBLISHED, SMOLLM2, ZEPHYR, byte_level, published, sentencepiece

@@ -13,7 +13,7 @@ from promptcache.kv.arena import Arena
 from promptcache.kv.block import KVBlock
 from promptcache.kv.devices import Devices
 from promptcache.kv.rotation import Rotary
-from promptcache.layout.key import SegmentKey
+from promptcache.layout.encodings.key import SegmentKey
 from promptcache.runtime.batch import shared
 from promptcache.runtime.batch.pieces import Reused
 from promptcache.runtime.batch.shared import SharedStates

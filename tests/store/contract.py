@@ -11,7 +11,7 @@ import torch
 from promptcache.kv.arena import Arena, coalesce
 from promptcache.kv.block import KVBlock
 from promptcache.kv.codec import Codec, codec
-from promptcache.layout.key import KeyContext, SegmentKey
+from promptcache.layout.encodings.key import KeyContext, SegmentKey
 from promptcache.store.base import Origin, Tier
 
 ORIGIN = Origin("s", "tiny", "isolated", "reserved", KeyContext(model="m", tokenizer="t", dtype="torch.float32"))

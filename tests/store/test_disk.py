@@ -16,7 +16,7 @@ from safetensors import safe_open
 
 from promptcache.errors import StoreError
 from promptcache.kv.codec import codec
-from promptcache.layout import key as key_module
+from promptcache.layout.encodings import key as key_module
 from promptcache.store import header as header_module
 from promptcache.store.disk import DiskTier
 from promptcache.store.mapped import MappedArena

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from promptcache.kv.arena import coalesce
 from promptcache.kv.block import KVBlock
-from promptcache.layout.key import SegmentKey
+from promptcache.layout.encodings.key import SegmentKey
 
 _MOST_PIECES = 8
 """A segment of which rows use parts is cut where these begin and end. Into more pieces than that it is not cut, and a

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 
 from promptcache.errors import RequestError, UnsupportedModelError
-from promptcache.layout.policy import LayoutPolicy, policy
+from promptcache.layout.policies.policy import LayoutPolicy, policy
 from promptcache.models.adapter import ModelAdapter
 from promptcache.runtime.checks.self_check import fault_of
 

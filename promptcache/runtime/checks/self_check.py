@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 
 from promptcache.kv.block import KVBlock
-from promptcache.layout.encoding import Segment
-from promptcache.layout.key import SegmentKey
+from promptcache.layout.encodings.encoding import Segment
+from promptcache.layout.encodings.key import SegmentKey
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.models.adapter import ModelAdapter
 from promptcache.runtime.states.segmented import SegmentedState

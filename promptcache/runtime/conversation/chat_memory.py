@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from itertools import chain
 
 from promptcache.kv.block import KVBlock
-from promptcache.layout.encoding import Segment
-from promptcache.layout.key import SegmentKey
+from promptcache.layout.encodings.encoding import Segment
+from promptcache.layout.encodings.key import SegmentKey
 from promptcache.layout.known import common_prefix
 from promptcache.runtime.states.computed import Known
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
 from promptcache.errors import RequestError
-from promptcache.layout.encoding import EncodingPass
+from promptcache.layout.encodings.encoding import EncodingPass
 from promptcache.layout.plan import RequestPlan
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
-from promptcache.layout.encoding import EncodingPass
+from promptcache.layout.encodings.encoding import EncodingPass
 from promptcache.layout.plan import RequestPlan
 from promptcache.runtime.repair.base import Probe
 

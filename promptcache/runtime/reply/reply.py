@@ -9,7 +9,7 @@ import torch
 
 from promptcache.kv.block import KVBlock
 from promptcache.layout.plan import RequestPlan
-from promptcache.layout.tokenizer import Tokenizer
+from promptcache.layout.text.tokenizer import Tokenizer
 from promptcache.models.adapter import ModelAdapter
 from promptcache.runtime.encoder import ModuleEncoder
 from promptcache.runtime.reply.completion import Completion, FinishReason, Usage

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from promptcache.kv.block import KVBlock
-from promptcache.layout.encoding import Segment
-from promptcache.layout.key import KeyContext, SegmentKey
+from promptcache.layout.encodings.encoding import Segment
+from promptcache.layout.encodings.key import KeyContext, SegmentKey
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.runtime.states.state import run_states
 from promptcache.store.base import Blocks

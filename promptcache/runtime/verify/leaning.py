@@ -18,8 +18,8 @@ from itertools import islice
 import torch
 
 from promptcache.kv.block import KVBlock
-from promptcache.layout.encoding import Segment
-from promptcache.layout.key import SegmentKey
+from promptcache.layout.encodings.encoding import Segment
+from promptcache.layout.encodings.key import SegmentKey
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.runtime.requests import Requests
 from promptcache.runtime.settled import Planned, Settled

@@ -9,7 +9,7 @@ import torch
 
 from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plan import RequestPlan
-from promptcache.layout.policy import policy
+from promptcache.layout.policies.policy import policy
 from promptcache.pml import Prompt, Scaffold
 from promptcache.runtime.continuation import settled_logits
 from promptcache.runtime.repair.base import repair_policy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from promptcache.layout.tokenizer import Tokenizer
+from promptcache.layout.text.tokenizer import Tokenizer
 
 _TEXTS = (
     "Rain fell on the hills all night, and in the morning the river had risen above the old bridge. Nobody in the "

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from promptcache.errors import SchemaError
-from promptcache.layout.pieces import encode, join, trailing_special
-from promptcache.layout.schema_turns import SchemaTurn, schema_turns, trimmed
-from promptcache.layout.tokenizer import Piece, Tokenizer
-from promptcache.layout.tree import Item, ModuleNode, ParameterNode, SchemaTree, SegmentNode, UnionNode
+from promptcache.layout.text.pieces import encode, join, trailing_special
+from promptcache.layout.text.schema_turns import SchemaTurn, schema_turns, trimmed
+from promptcache.layout.text.tokenizer import Piece, Tokenizer
+from promptcache.layout.text.tree import Item, ModuleNode, ParameterNode, SchemaTree, SegmentNode, UnionNode
 from promptcache.pml import Module, Node, Note, Parameter, Schema, Text, Turn, Union
 from promptcache.source import Span
 

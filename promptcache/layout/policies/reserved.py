@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from promptcache.errors import LayoutError
-from promptcache.layout.key import KeyContext
+from promptcache.layout.encodings.key import KeyContext
 from promptcache.layout.layout import SchemaLayout, laid_out
-from promptcache.layout.placed import PlacedText
 from promptcache.layout.places import Places
 from promptcache.layout.plan import RequestPlan
-from promptcache.layout.reserved_prompt import place, place_texts
-from promptcache.layout.tokenize import tokenize
-from promptcache.layout.tokenizer import Tokenizer
-from promptcache.layout.tree import SchemaTree
+from promptcache.layout.policies.reserved_prompt import place, place_texts
+from promptcache.layout.text.placed import PlacedText
+from promptcache.layout.text.tokenize import tokenize
+from promptcache.layout.text.tokenizer import Tokenizer
+from promptcache.layout.text.tree import SchemaTree
 from promptcache.pml import BoundPrompt, Schema
 
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from promptcache.errors import SchemaError, TurnError
-from promptcache.layout.conversation import Markers, Trim, markers
-from promptcache.layout.pieces import behind_bos
-from promptcache.layout.tokenizer import Tokenizer
+from promptcache.layout.text.conversation import Markers, Trim, markers
+from promptcache.layout.text.pieces import behind_bos
+from promptcache.layout.text.tokenizer import Tokenizer
 from promptcache.pml import Module, Node, Schema, Text, Turn, Union
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from promptcache.errors import PromptError
-from promptcache.layout.pieces import encode
-from promptcache.layout.tokenizer import Tokenizer
-from promptcache.layout.tree import ParameterNode
+from promptcache.layout.text.pieces import encode
+from promptcache.layout.text.tokenizer import Tokenizer
+from promptcache.layout.text.tree import ParameterNode
 from promptcache.pml import BoundImport
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Protocol
 
 from promptcache.errors import RequestError
-from promptcache.layout.key import KeyContext
+from promptcache.layout.encodings.key import KeyContext
 from promptcache.layout.layout import SchemaLayout
-from promptcache.layout.placed import PlacedText
 from promptcache.layout.plan import RequestPlan
-from promptcache.layout.tokenizer import Tokenizer
+from promptcache.layout.text.placed import PlacedText
+from promptcache.layout.text.tokenizer import Tokenizer
 from promptcache.pml import BoundPrompt, Schema
 
 
@@ -38,8 +38,8 @@ class LayoutPolicy(Protocol):
 
 def policy(name: str) -> LayoutPolicy:
     """The policy of that name. Raises RequestError for an unknown one."""
-    from promptcache.layout.compact import Compact
-    from promptcache.layout.reserved import Reserved
+    from promptcache.layout.policies.compact import Compact
+    from promptcache.layout.policies.reserved import Reserved
 
     known: dict[str, type[LayoutPolicy]] = {"compact": Compact, "reserved": Reserved}
     if name not in known:

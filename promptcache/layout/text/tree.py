@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from promptcache.layout.conversation import Markers
-from promptcache.layout.tokenizer import Piece
+from promptcache.layout.text.conversation import Markers
+from promptcache.layout.text.tokenizer import Piece
 from promptcache.pml.note import Note
 from promptcache.source import Span
 

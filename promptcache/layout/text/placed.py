@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from promptcache.layout.tokenizer import Piece
+from promptcache.layout.text.tokenizer import Piece
 from promptcache.source import Span
 
 

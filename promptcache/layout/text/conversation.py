@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from promptcache.errors import TurnError
-from promptcache.layout.tokenizer import Tokenizer
+from promptcache.layout.text.tokenizer import Tokenizer
 from promptcache.source import Span
 
 Turns = Sequence[tuple[str, str]]

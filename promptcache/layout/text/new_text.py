@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from promptcache.layout.pieces import encode, trailing_special
-from promptcache.layout.placed import PlacedText
-from promptcache.layout.tokenizer import Piece, Tokenizer
+from promptcache.layout.text.pieces import encode, trailing_special
+from promptcache.layout.text.placed import PlacedText
+from promptcache.layout.text.tokenizer import Piece, Tokenizer
 from promptcache.source import Span
 
 

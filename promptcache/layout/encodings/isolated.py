@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from promptcache.layout.encoding import Encoded, EncodingPass, PassRun, Placed, Segment, pass_of
-from promptcache.layout.key import KeyContext
-from promptcache.layout.tree import ModuleNode, ParameterNode, SchemaTree, SegmentNode
+from promptcache.layout.encodings.encoding import Encoded, EncodingPass, PassRun, Placed, Segment, pass_of
+from promptcache.layout.encodings.key import KeyContext
+from promptcache.layout.text.tree import ModuleNode, ParameterNode, SchemaTree, SegmentNode
 
 
 def isolated(tree: SchemaTree, placed: Placed, bos_id: int | None, context: KeyContext) -> Encoded:

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 
 from promptcache.errors import TurnError
-from promptcache.layout.conversation import Markers, Rendering, fresh_part, render
-from promptcache.layout.import_order import ImportOrder, SchemaOrder
-from promptcache.layout.pieces import behind_bos, join
-from promptcache.layout.schema_turns import trimmed
-from promptcache.layout.tokenizer import Piece, Tokenizer
-from promptcache.layout.tree import SchemaTree
+from promptcache.layout.text.conversation import Markers, Rendering, fresh_part, render
+from promptcache.layout.text.import_order import ImportOrder, SchemaOrder
+from promptcache.layout.text.pieces import behind_bos, join
+from promptcache.layout.text.schema_turns import trimmed
+from promptcache.layout.text.tokenizer import Piece, Tokenizer
+from promptcache.layout.text.tree import SchemaTree
 from promptcache.pml import BoundImport, BoundPrompt, Module, NewText, Node, Parameter, Text, Turn, Union
 from promptcache.source import Span
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from promptcache.layout.encoding import Encoded, EncodingPass, JointStates, PassRun, Placed, pass_of
-from promptcache.layout.key import KeyContext
-from promptcache.layout.tree import ModuleNode, ParameterNode, SchemaTree, SegmentNode
+from promptcache.layout.encodings.encoding import Encoded, EncodingPass, JointStates, PassRun, Placed, pass_of
+from promptcache.layout.encodings.key import KeyContext
+from promptcache.layout.text.tree import ModuleNode, ParameterNode, SchemaTree, SegmentNode
 
 
 def joint_states(encoded: Encoded, tree: SchemaTree, placed: Placed, context: KeyContext) -> Encoded:

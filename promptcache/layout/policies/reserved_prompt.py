@@ -5,15 +5,15 @@ from __future__ import annotations
 from itertools import pairwise
 
 from promptcache.errors import LayoutError, PromptError
-from promptcache.layout.arguments import argument_ids
-from promptcache.layout.dialogue import Tail, tail_of
 from promptcache.layout.layout import SchemaLayout
-from promptcache.layout.new_text import spell
-from promptcache.layout.placed import PlacedText
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.prompt_plan import prompt_plan
-from promptcache.layout.tokenizer import Piece, Tokenizer
-from promptcache.layout.tree import ModuleNode, ParameterNode, SegmentNode
+from promptcache.layout.text.arguments import argument_ids
+from promptcache.layout.text.dialogue import Tail, tail_of
+from promptcache.layout.text.new_text import spell
+from promptcache.layout.text.placed import PlacedText
+from promptcache.layout.text.tokenizer import Piece, Tokenizer
+from promptcache.layout.text.tree import ModuleNode, ParameterNode, SegmentNode
 from promptcache.pml import BoundImport, BoundPrompt, NewText
 from promptcache.source import Span
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from itertools import accumulate
 
 from promptcache.errors import RequestError
-from promptcache.layout.key import KeyContext, SegmentKey
-from promptcache.layout.tree import ModuleNode, SchemaTree, SegmentNode
+from promptcache.layout.encodings.key import KeyContext, SegmentKey
+from promptcache.layout.text.tree import ModuleNode, SchemaTree, SegmentNode
 
 
 @dataclass(frozen=True)
@@ -122,9 +122,9 @@ def pass_of(
 
 def encoding(name: str) -> Encoding:
     """The encoding of that name, scaffolds included. Raises RequestError for an unknown one."""
-    from promptcache.layout.anchored import anchored
-    from promptcache.layout.isolated import isolated
-    from promptcache.layout.scaffold import joint_states
+    from promptcache.layout.encodings.anchored import anchored
+    from promptcache.layout.encodings.isolated import isolated
+    from promptcache.layout.encodings.scaffold import joint_states
 
     known: dict[str, Encoding] = {"anchored": anchored, "isolated": isolated}
     if name not in known:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from promptcache.layout.tokenizer import Piece, Tokenizer
+from promptcache.layout.text.tokenizer import Piece, Tokenizer
 
 
 def join(pieces: Iterable[Piece]) -> tuple[Piece, ...]:

@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from promptcache.errors import LayoutError
-from promptcache.layout.arguments import argument_ids
-from promptcache.layout.dialogue import Between, Tail, tail_of
-from promptcache.layout.import_order import ImportOrder, PromptOrder
 from promptcache.layout.layout import SchemaLayout
-from promptcache.layout.new_text import spell
-from promptcache.layout.placed import PlacedText
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.prompt_plan import prompt_plan
-from promptcache.layout.tokenizer import Piece, Tokenizer
-from promptcache.layout.tree import Item, ModuleNode, ParameterNode, SegmentNode, UnionNode
+from promptcache.layout.text.arguments import argument_ids
+from promptcache.layout.text.dialogue import Between, Tail, tail_of
+from promptcache.layout.text.import_order import ImportOrder, PromptOrder
+from promptcache.layout.text.new_text import spell
+from promptcache.layout.text.placed import PlacedText
+from promptcache.layout.text.tokenizer import Piece, Tokenizer
+from promptcache.layout.text.tree import Item, ModuleNode, ParameterNode, SegmentNode, UnionNode
 from promptcache.pml import BoundImport, BoundPrompt
 from promptcache.source import Span
 
