@@ -1,5 +1,5 @@
-"""Linear layers for few rows on a CPU, as requests with reuse and decode steps have them: MKL's product leaves threads
-idle there, and copies weights that it reads only once."""
+"""Linear layers for few rows on a CPU, as requests with reuse and decode steps have them: MKL's product of a batch is
+faster there than its plain one, which leaves a thread idle for one row."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class PackedLinear(SplitLinear):
 
 @lru_cache
 def _pieces(out_features: int, threads: int) -> int:
-    """The fewest equal pieces that leave no thread idle, one where there are none."""
+    """The fewest equal pieces from two to four a thread, one where there are none."""
     return next((n for n in range(2 * threads, 4 * threads + 1) if out_features % n == 0), 1) if threads > 1 else 1
 
 

@@ -42,7 +42,7 @@ def test_a_layer_gives_what_the_stock_layer_gives(rows: int, out: int, bias: boo
             assert found.shape == expected.shape and torch.allclose(found, expected, atol=1e-5)
 
 
-def test_pieces_leave_no_thread_idle_and_have_the_same_size():
+def test_pieces_have_the_same_size():
     assert _pieces(576, 1) == 1
     assert _pieces(576, 2) == 4 and _pieces(42, 2) == 6
     assert _pieces(43, 2) == 1
