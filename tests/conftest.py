@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -78,3 +78,14 @@ def _refuse_skip(report: Any, *, is_model: bool) -> None:
     if os.environ.get("CI") == "true" and (is_model or ("shared" in reason and SHARED.is_dir())):
         report.outcome = "failed"
         report.longrepr = f"skipped, which CI takes for a failure: {reason}"
+
+
+@pytest.fixture
+def threads(request: pytest.FixtureRequest) -> Iterator[None]:
+    """torch with as many threads as the test's parameter says, whatever the machine has."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield
+    torch.set_num_threads(before)

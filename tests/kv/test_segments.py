@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 import torch
 
@@ -10,20 +8,12 @@ from promptcache.kv.segments import Segments, SegmentView, attend_segments
 from tests.kv.plain import plain_attend
 
 
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    """Whatever the machine has."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.mark.parametrize("length", [2047, 2048, 2049, 4095, 4096, 4097])
 @pytest.mark.parametrize("rows", [1, 2, 9])
 @pytest.mark.parametrize("kv_heads", [1, 2, 3])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.usefixtures("two_threads")
+@pytest.mark.parametrize("threads", [2], indirect=True)
+@pytest.mark.usefixtures("threads")
 def test_few_rows_over_many_keys(rows: int, length: int, kv_heads: int, dtype: torch.dtype) -> None:
     heads, dim, before = 2 * kv_heads, 16, 3
     query = torch.randn(1, heads, rows, dim, dtype=dtype)

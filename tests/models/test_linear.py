@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Iterator
 
 import pytest
 import torch
@@ -21,18 +20,11 @@ _SCHEMA = '<schema name="s"><module name="a">abcde</module><module name="b">xyz<
 _PROMPT = '<prompt schema="s"><a/><b/>why?</prompt>'
 
 
-@pytest.fixture(params=[1, 2, 3])
-def threads(request: pytest.FixtureRequest) -> Iterator[int]:
-    before = torch.get_num_threads()
-    torch.set_num_threads(request.param)
-    yield request.param
-    torch.set_num_threads(before)
-
-
 @pytest.mark.parametrize("made", [SplitLinear, PackedLinear])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("out", [1, 40, 42, 43])
 @pytest.mark.parametrize("rows", [0, 1, 7, _PACKED_ROWS, _PACKED_ROWS + 1, _SPLIT_ROWS, _SPLIT_ROWS + 1])
+@pytest.mark.parametrize("threads", [1, 2, 3], indirect=True)
 @pytest.mark.usefixtures("threads")
 def test_a_layer_gives_what_the_stock_layer_gives(rows: int, out: int, bias: bool, made: type[SplitLinear]):
     stock = nn.Linear(24, out, bias=bias)
