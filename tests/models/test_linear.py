@@ -54,6 +54,8 @@ def test_the_callers_model_stays_and_its_weights_are_shared(prepack: bool):
 
 
 @pytest.mark.parametrize("prepack", [False, True])
+@pytest.mark.parametrize("threads", [2], indirect=True)
+@pytest.mark.usefixtures("threads")
 def test_reuse_equals_the_oracle(prepack: bool):
     engine = PromptCache(tiny_llama(), byte_tokenizer(), layout="reserved", prepack=prepack)
     given = [*tokens(b"abcde", 0, "a"), *tokens(b"xyz", 5, "b"), *tokens(b"why?", 8)]
@@ -66,6 +68,8 @@ def test_states_are_those_of_the_same_model():
     assert plain._context == fast._context
 
 
+@pytest.mark.parametrize("threads", [2], indirect=True)
+@pytest.mark.usefixtures("threads")
 def test_hooks_of_the_callers_model_see_our_passes():
     model = copy.deepcopy(tiny_llama())
     engine = PromptCache(model, byte_tokenizer())
@@ -84,6 +88,8 @@ def test_hooks_of_the_callers_model_see_our_passes():
     assert len(seen) == 3
 
 
+@pytest.mark.parametrize("threads", [2], indirect=True)
+@pytest.mark.usefixtures("threads")
 def test_weights_that_change_in_place_are_those_of_our_passes():
     model = copy.deepcopy(tiny_llama())
     made = for_few_rows(model)
