@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import dropwhile
 from typing import Any
 
 import torch
@@ -40,3 +41,15 @@ def attention_of_fresh(
     fresh = [n for n, t in enumerate(given) if t.group == FRESH and (rows is None or t.position in rows)]
     mass = sum(layer[0][:, fresh].sum((0, 1)) for layer in out.attentions)
     return {t.position: float(mass[n]) for n, t in enumerate(given) if not t.ghost}
+
+
+def in_order(given: Sequence[Token], mass: Mapping[int, float], candidates: Iterable[int]) -> list[int]:
+    """The candidates' positions by what `query` goes by, first that of the most: the attention `mass` on a token over
+    one more than the tokens before it in what its pass stored, placeholders between them included. `given`: the tokens
+    before anything is repaired."""
+    place: dict[int, int] = {}
+    for group in {t.group for t in given} - {FRESH}:
+        members = sorted((t for t in given if t.group == group), key=lambda t: t.position)
+        stored = list(dropwhile(lambda t: t.ghost, members))
+        place |= {token.position: number for number, token in enumerate(stored) if not token.ghost}
+    return sorted(candidates, key=lambda p: -mass[p] / (1 + place[p]))

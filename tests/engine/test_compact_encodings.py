@@ -10,7 +10,7 @@ import pytest
 from promptcache import PromptCache
 from promptcache.runtime.states import segmented
 from tests.engine.comparison import agrees, byte_engine, distance, expect, shifted_by
-from tests.engine.repairs import attention_of_fresh, repair_tokens
+from tests.engine.repairs import attention_of_fresh, in_order, repair_tokens
 from tests.engine.test_counts import HookCount
 from tests.engine.written import ghosts, prompt, schema
 from tests.oracle import FRESH, Token, tokens
@@ -111,7 +111,7 @@ def test_repair(engine, attention):
     candidates = [t.position for t in start if t.group != FRESH and not t.ghost and t.position >= 2]
     if engine.encoding == "anchored":
         candidates = [p for p in candidates if p >= 7]
-    asked = sorted(candidates, key=lambda p: -mass[p])[: round(0.3 * 22)]
+    asked = in_order(start, mass, candidates)[: round(0.3 * 22)]
     seams = [7, 17] if engine.encoding == "anchored" else [2, 7, 17]
     linked = [p + n for p in seams for n in range(2)]
     body = prompt("<c/><a/><b/><b/>What?")

