@@ -9,19 +9,16 @@ from promptcache.layout.encodings.encoding import EncodingPass
 from promptcache.layout.plan import RequestPlan
 from promptcache.layout.repaired import inexact_runs
 from promptcache.runtime.repair.base import Probe
-from promptcache.runtime.repair.link import Link
+from promptcache.runtime.repair.cost import pass_cost
 from promptcache.runtime.repair.query import Query
-
-LEAST_PASS = 48
-"""A shorter pass takes as long as one of so many tokens, since every pass reads all weights: what 16 tokens take on two
-cores with the default model."""
+from promptcache.runtime.repair.within import spread
 
 
 @dataclass(frozen=True)
 class Auto:
-    """All passes of the request together take about the `share` of what its full prefill would: time is taken to go
-    with tokens. `query` where its first pass costs at most half of what there is to spend on repair (with less left,
-    the same tokens did more good behind the seams: passages of LongBench, default model), else `link`, else nothing."""
+    """All passes of the request together cost about the `share` of what its full prefill would. `query` where its first
+    pass costs at most half of what there is to spend on repair: with less left, the same tokens do more good behind the
+    seams (passages of LongBench, default model), the same number behind each."""
 
     share: float
 
@@ -34,11 +31,9 @@ class Auto:
         """See RepairPolicy."""
         if not inexact_runs(plan, passes):
             return ()
+        once = pass_cost(plan.num_computed)
+        left = int(self.share * pass_cost(plan.num_tokens)) - once
+        if left < 2 * once:
+            return spread(plan, passes, left)
         stored = plan.count("reused") + plan.count("repaired")
-        once = max(plan.num_computed, LEAST_PASS)
-        left = int(self.share * plan.num_tokens) - once
-        if left >= 2 * once:
-            return Query(min((left - once) / stored, 1)).choose(plan, passes, probe)
-        seams = len(Link(1).choose(plan, passes, probe))
-        each = left // seams if seams else 0
-        return Link(each).choose(plan, passes, probe) if each >= 1 else ()
+        return Query(min((left - once) / stored, 1)).choose(plan, passes, probe)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from math import inf
 from typing import Protocol
 
 from promptcache.errors import RequestError
@@ -53,12 +54,14 @@ def _one(whole: str, part: str) -> RepairPolicy:
     from promptcache.runtime.repair.link import Link
     from promptcache.runtime.repair.none import NoRepair
     from promptcache.runtime.repair.query import Query
+    from promptcache.runtime.repair.within import Within
 
     known: dict[str, tuple[str, Callable[[str], RepairPolicy]]] = {
         "none": ("none", lambda value: NoRepair()),
         "full": ("full", lambda value: Full()),
         "link": ("link:8 (a number of tokens)", lambda value: Link(_tokens(value))),
         "query": ("query:0.1 (a share of the stored tokens)", lambda value: Query(_share(value))),
+        "within": ("within:1.5 (times what is computed anyway)", lambda value: Within(_times(value))),
         "auto": ("auto:0.3 (a share of a full prefill's time)", lambda value: Auto(_share(value))),
     }
     kind, colon, value = part.strip().partition(":")
@@ -75,6 +78,13 @@ def _tokens(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise ValueError
     return int(text)
+
+
+def _times(text: str) -> float:
+    times = float(text)
+    if not 1 < times < inf:
+        raise ValueError
+    return times
 
 
 def _share(text: str) -> float:

@@ -31,28 +31,27 @@ class Query:
 
     def choose(self, plan: RequestPlan, passes: Sequence[EncodingPass], probe: Probe | None) -> Collection[int]:
         """See RepairPolicy."""
-        runs = inexact_runs(plan, passes)
-        candidates = [p for run in runs for p in range(run.start, run.end)]
+        candidates = [p for run in inexact_runs(plan, passes) for p in range(run.start, run.end)]
         count = round(self.share * (plan.count("reused") + plan.count("repaired")))
         if count >= len(candidates):
             return candidates
         if count == 0 or probe is None:
             return ()
         attention = probe.attention(plan)
-        first = _first_offsets(plan)
-        weights = {
-            run.start + n: attention[run.start + n] / (1 + segment.offset - first[segment.encoding_pass] + run.offset + n)
-            for run in runs
-            if (segment := run.segment)
-            for n in range(run.length)
-        }
-        return sorted(weights, key=lambda position: (-weights[position], position))[:count]
+        places = _places(plan)
+        weights = {p: attention[p] / (1 + places[p]) for p in candidates}
+        return sorted(candidates, key=lambda position: (-weights[position], position))[:count]
 
 
-def _first_offsets(plan: RequestPlan) -> dict[int, int]:
-    """By number of an encoding pass, where in it the first token is that the plan has of it: what stands before was
-    only seen, such as anchors."""
+def _places(plan: RequestPlan) -> dict[int, int]:
+    """By position of each stored token, how many stand before it in its encoding pass; what the pass only saw at its
+    beginning, such as anchors, does not count."""
+    stored = [(run, run.segment) for run in plan.runs if run.segment]
     first: dict[int, int] = {}
-    for segment in (run.segment for run in plan.runs if run.segment):
+    for _, segment in stored:
         first[segment.encoding_pass] = min(segment.offset, first.get(segment.encoding_pass, segment.offset))
-    return first
+    return {
+        run.start + n: segment.offset + run.offset + n - first[segment.encoding_pass]
+        for run, segment in stored
+        for n in range(run.length)
+    }
