@@ -14,18 +14,23 @@ from promptcache import PromptCache, Schema, StoreConfig
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.runtime.schemas import LoadedSchema
 
-ENCODING = "isolated"
-"""What a module sees while it is encoded. Stated, so that another default does not change the rows' meaning."""
+ENCODING, REPAIR = "isolated", "none"
+"""The paper's way. Stated, so that another default does not change the rows' meaning."""
 
 IN_MEMORY = StoreConfig(disk_bytes=0)
 """What an earlier run has stored would make encoding free."""
 
 
-def open_engine(config: EvalConfig) -> PromptCache:
+def open_engine(config: EvalConfig, *, encoding: str = ENCODING, repair: str = REPAIR) -> PromptCache:
     """The run's model in an engine. Raises ModelNotFoundError, RequestError."""
     with Console(file=sys.stderr).status(f"loading {config.model}"):
         return PromptCache.from_pretrained(
-            config.model, dtype=config.dtype, device=config.device, encoding=ENCODING, store=IN_MEMORY
+            config.model,
+            dtype=config.dtype,
+            device=config.device,
+            encoding=encoding,
+            repair=repair,
+            store=IN_MEMORY,
         )
 
 

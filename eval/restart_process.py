@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from eval.engine import ENCODING, REPAIR
 from eval.hook import TokenHook
 from promptcache import PromptCache, StoreConfig
 
@@ -35,7 +36,7 @@ class Task:
 def measure(task: Task) -> dict[str, Any]:
     """Milliseconds of loading the schema and of the first request, those of warm ones, and what the model ran."""
     config = StoreConfig(path=task.store, codec=task.codec)
-    engine = PromptCache.from_pretrained(task.model, dtype=task.dtype, store=config)
+    engine = PromptCache.from_pretrained(task.model, dtype=task.dtype, encoding=ENCODING, repair=REPAIR, store=config)
     prompt = Path(task.prompt)
     with TokenHook(engine.model) as hook:
         start = time.perf_counter()

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from torch import Tensor
 
 from eval.config import EvalConfig
-from eval.engine import IN_MEMORY, end_ids, open_engine
+from eval.engine import IN_MEMORY, REPAIR, end_ids, open_engine
 from eval.hook import MeasurementError, TokenHook
 from eval.longbench.tasks import Task
 from eval.stock_model import FullPrefill, StockModel
@@ -76,7 +76,12 @@ class Sides:
             return self
         if (encoding, layout) not in self._others:
             engine = PromptCache(
-                self.engine.model, self.engine.tokenizer, encoding=encoding, layout=layout, store=IN_MEMORY
+                self.engine.model,
+                self.engine.tokenizer,
+                encoding=encoding,
+                layout=layout,
+                repair=REPAIR,
+                store=IN_MEMORY,
             )
             self._others[encoding, layout] = Sides(engine)
         return self._others[encoding, layout]

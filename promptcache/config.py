@@ -1,4 +1,4 @@
-"""Where things are kept on this machine, and how much of them."""
+"""Where things are kept on this machine, how much of them, and what an engine does unless told otherwise."""
 
 from __future__ import annotations
 
@@ -7,6 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import platformdirs
+
+DEFAULT_ENCODING = "isolated"
+DEFAULT_REPAIR = "none"
+"""What a module sees while it is encoded, and what a request computes again: the paper's way."""
 
 
 def cache_home() -> Path:

@@ -8,7 +8,7 @@ from typing import Any, Unpack
 
 import torch
 
-from promptcache.config import StoreConfig
+from promptcache.config import DEFAULT_ENCODING, DEFAULT_REPAIR, StoreConfig
 from promptcache.layout.borders import border_notes, prompt_border_notes
 from promptcache.layout.encodings.encoding import encoding as find_encoding
 from promptcache.layout.encodings.key import KeyContext
@@ -57,10 +57,10 @@ class PromptCache:
         model: Any,
         tokenizer: Any,
         *,
-        encoding: str = "isolated",
+        encoding: str = DEFAULT_ENCODING,
         layout: str = "reserved",
         attention: str | None = None,
-        repair: str = "none",
+        repair: str = DEFAULT_REPAIR,
         prepack: bool = False,
         chat_bytes: int = 1 << 30,
         store: StoreConfig | str | Path | None = None,
@@ -114,10 +114,10 @@ class PromptCache:
         *,
         dtype: str = "float32",
         device: str | None = None,
-        encoding: str = "isolated",
+        encoding: str = DEFAULT_ENCODING,
         layout: str = "reserved",
         attention: str | None = None,
-        repair: str = "none",
+        repair: str = DEFAULT_REPAIR,
         prepack: bool = False,
         chat_bytes: int = 1 << 30,
         store: StoreConfig | str | Path | None = None,

@@ -7,7 +7,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from eval.config import EvalConfig
-from eval.engine import ENCODING, IN_MEMORY, end_ids, loaded, max_positions, open_engine
+from eval.engine import ENCODING, IN_MEMORY, REPAIR, end_ids, loaded, max_positions, open_engine
 from eval.floor.grid import Variant
 from eval.floor.our_side import OurSide
 from eval.floor.question import LATER_TOKENS, Question
@@ -92,6 +92,7 @@ class Bench:
                 self.engine.model,
                 self.engine.tokenizer,
                 encoding=ENCODING,
+                repair=REPAIR,
                 attention=None if prepack else variant.path,
                 prepack=prepack,
                 store=IN_MEMORY,

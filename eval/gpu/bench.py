@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from eval.config import EvalConfig
-from eval.engine import ENCODING, loaded
+from eval.engine import ENCODING, REPAIR, loaded
 from eval.floor.text import split_evenly, texts
 from eval.gpu.clock import Clock
 from eval.gpu.model import byte_tokenizer, random_model
@@ -44,7 +44,7 @@ class Bench:
         """A new engine that keeps modules there."""
         device_bytes = _ROOM if placement == "device" else 0
         store = StoreConfig(host_bytes=_ROOM, device_bytes=device_bytes, disk_bytes=0)
-        return PromptCache(self.model, self.tokenizer, encoding=ENCODING, store=store)
+        return PromptCache(self.model, self.tokenizer, encoding=ENCODING, repair=REPAIR, store=store)
 
     def texts(self, sizes: Sequence[int]) -> list[str]:
         """Texts of these numbers of tokens, which are characters."""

@@ -1,5 +1,7 @@
 """The demonstration: prompts on the project's own schemas, with reuse, without, and by the stock model.
 
+Reuse is what an engine does by default; `none` is the same without repair, which the paper does.
+
 Every prompt is used once, so each timed question is new to the process. The first of each schema warms all sides up
 and is not in the figures.
 """
@@ -22,6 +24,7 @@ from eval.results import RunFolder
 from eval.stock_model import StockModel
 from eval.table import markdown_table
 from promptcache import PromptCache
+from promptcache.config import DEFAULT_ENCODING, DEFAULT_REPAIR
 from promptcache.errors import RequestError
 from promptcache.pml import NewText, read_prompt
 
@@ -34,10 +37,13 @@ _HEADERS = (
     "modules",
     "reused",
     "fresh",
+    "repaired",
     "TTFT reuse, ms",
+    "TTFT none, ms",
     "TTFT no reuse, ms",
     "TTFT stock, ms",
     "stock / reuse",
+    "stock / none",
     "no reuse / stock",
     "clock / TTFT",
     "encoding, ms",
@@ -48,7 +54,7 @@ def run(config: EvalConfig, results: RunFolder) -> None:
     """Runs all prompts anew each time; a demonstration that shows old figures shows nothing."""
     folder = config.data or Path("schemas")
     aside, console = Console(stderr=True), Console(width=200, highlight=False)
-    engine = open_engine(config)
+    engine = open_engine(config, encoding=DEFAULT_ENCODING, repair=DEFAULT_REPAIR)
     stock = StockModel(engine.model, end_ids(engine))
     for name in _SCHEMAS:
         prompts = list(_prompts(folder, name))[: config.limit or _PROMPTS]
@@ -80,25 +86,26 @@ def _measure(engine: PromptCache, stock: StockModel, file: Path, number: int) ->
     plan = engine.plan(file)
     times: dict[str, float] = {}
 
-    def ours(side: str, reuse: bool) -> None:
+    def ours(side: str, reuse: bool = True, repair: str | None = None) -> None:
         start = time.perf_counter()
-        done = engine.generate(file, max_new_tokens=1, reuse=reuse)
+        done = engine.generate(file, max_new_tokens=1, reuse=reuse, repair=repair)
         times[f"{side}_clock"] = (time.perf_counter() - start) * 1000
         times[side] = done.timings.ttft_ms
 
     def theirs() -> None:
         times["stock"] = stock.prefill(plan.token_ids).ms
 
-    sides = [lambda: ours("reuse", True), lambda: ours("no_reuse", False), theirs]
-    for turn in range(3):
-        sides[(number + turn) % 3]()
+    sides = [lambda: ours("reuse"), lambda: ours("none", repair="none"), lambda: ours("no_reuse", False), theirs]
+    for turn in range(len(sides)):
+        sides[(number + turn) % len(sides)]()
     done = engine.generate(file, max_new_tokens=40)
     return {
         "warmup": number == 0,
         "tokens": plan.num_tokens,
         "modules": len({run.segment.owner for run in plan.runs if run.segment and run.segment.owner}),
         "reused": done.usage.reused_tokens,
-        "fresh": done.usage.fresh_tokens + done.usage.repaired_tokens,
+        "fresh": done.usage.fresh_tokens,
+        "repaired": done.usage.repaired_tokens,
         "question": _question(file),
         "answer": " ".join(done.text.split()),
         **{f"{side}_ms": value for side, value in times.items()},
@@ -126,9 +133,10 @@ def _summary(rows: list[dict[str, Any]]) -> list[list[object]]:
             [
                 name,
                 len(timed),
-                *(round(median(key)) for key in ("tokens", "modules", "reused", "fresh")),
-                *(median(key) for key in ("reuse_ms", "no_reuse_ms", "stock_ms")),
+                *(round(median(key)) for key in ("tokens", "modules", "reused", "fresh", "repaired")),
+                *(median(key) for key in ("reuse_ms", "none_ms", "no_reuse_ms", "stock_ms")),
                 ratio("stock_ms", "reuse_ms"),
+                ratio("stock_ms", "none_ms"),
                 ratio("no_reuse_ms", "stock_ms"),
                 ratio("reuse_clock_ms", "reuse_ms"),
                 timed[0]["encode_ms"],

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from eval.config import EvalConfig
-from eval.engine import IN_MEMORY
+from eval.engine import ENCODING, IN_MEMORY, REPAIR
 from eval.options import check_options
 from eval.progress import work_through
 from eval.results import RunFolder
@@ -66,7 +66,15 @@ def _largest(differences: torch.Tensor) -> float:
 
 
 def _engine(name: str, dtype: torch.dtype, layout: str, path: str) -> PromptCache:
-    engine = PromptCache(family_model(name, dtype), byte_tokenizer(), layout=layout, attention=path, store=IN_MEMORY)
+    engine = PromptCache(
+        family_model(name, dtype),
+        byte_tokenizer(),
+        encoding=ENCODING,
+        repair=REPAIR,
+        layout=layout,
+        attention=path,
+        store=IN_MEMORY,
+    )
     engine.load_schema(SCHEMA)
     return engine
 

@@ -15,6 +15,7 @@ from typing import Any
 import torch
 
 from eval.config import EvalConfig
+from eval.engine import ENCODING, REPAIR
 from eval.fidelity import compare
 from eval.hook import MeasurementError
 from eval.options import check_options
@@ -99,7 +100,7 @@ class _Bench:
     def _engine(self, name: str, codec: str) -> PromptCache:
         self._model = self._model or load_model(self._config.model, dtype=self._config.dtype)
         config = StoreConfig(disk_bytes=0, codec=codec)
-        engine = PromptCache(self._model.model, self._model.tokenizer, store=config)
+        engine = PromptCache(self._model.model, self._model.tokenizer, encoding=ENCODING, repair=REPAIR, store=config)
         engine.load_schema(self._schema(name))
         return engine
 

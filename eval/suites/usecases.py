@@ -16,6 +16,7 @@ from eval.results import RunFolder
 from eval.rows import REPAIRS
 from eval.stock_model import StockModel
 from eval.timed import OurSide, StockSide
+from promptcache.config import DEFAULT_ENCODING, DEFAULT_REPAIR
 from promptcache.errors import RequestError
 from promptcache.pml import read_schema
 from promptcache.runtime.repair.base import repair_policy
@@ -72,7 +73,7 @@ class _Bench:
 
     def __init__(self, config: EvalConfig, repairs: list[str]) -> None:
         self.config = config
-        self.engine = open_engine(config)
+        self.engine = open_engine(config, encoding=DEFAULT_ENCODING, repair=DEFAULT_REPAIR)
         self.stock = StockModel(self.engine.model, end_ids(self.engine))
         self.repairs = list(dict.fromkeys(("none", self.engine.repair, *repairs)))
 

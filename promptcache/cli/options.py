@@ -7,6 +7,8 @@ from typing import Annotated
 
 import typer
 
+from promptcache.config import DEFAULT_ENCODING
+
 Model = Annotated[str, typer.Option("--model", metavar="NAME", help="The default model, a folder, or a Hub id.")]
 Dtype = Annotated[str, typer.Option("--dtype", help="float32, bfloat16, float16, or auto (as saved).")]
 Layout = Annotated[str, typer.Option("--layout", help="Where tokens sit.")]
@@ -34,4 +36,4 @@ StoreFolder = Annotated[
     typer.Option("--store", metavar="DIR", help="Folder of stored states; PROMPTCACHE_STORE, or in the cache folder."),
 ]
 
-MODEL, DTYPE, LAYOUT, ENCODING = "smollm2-135m", "float32", "reserved", "isolated"
+MODEL, DTYPE, LAYOUT, ENCODING = "smollm2-135m", "float32", "reserved", DEFAULT_ENCODING

@@ -10,7 +10,7 @@ import typer
 
 from promptcache.cli.console import spinner, token_bar
 from promptcache.cli.schema_files import find_schema
-from promptcache.config import StoreConfig, store_home
+from promptcache.config import DEFAULT_REPAIR, StoreConfig, store_home
 from promptcache.errors import RequestError
 from promptcache.pml import read_prompt
 
@@ -43,7 +43,7 @@ def open_engine(
                 dtype=dtype,
                 layout=layout,
                 encoding=encoding,
-                repair="none" if repair is None else repair,
+                repair=DEFAULT_REPAIR if repair is None else repair,
                 store=store,
             )
         except RequestError as fault:

@@ -95,12 +95,22 @@ def _say_not_locked(reason: str) -> None:
     logger.warning("memory cannot be page-locked, and no copy from there goes on beside computing: %s", reason)
 
 
+def gap(left: KVBlock, right: KVBlock) -> int | None:
+    """How many tokens lie between two blocks of one arena; None where the second does not lie behind the first."""
+    if left.place is None or right.place is None or left.place[0] is not right.place[0]:
+        return None
+    between = right.place[1] - left.place[1] - left.seq_len
+    return between if between >= 0 else None
+
+
+def span(left: KVBlock, right: KVBlock) -> KVBlock:
+    """Two blocks of one arena and all that lies between as one view."""
+    assert left.place is not None and right.place is not None
+    arena, start = left.place
+    assert isinstance(arena, Arena) and right.place[0] is arena
+    return arena.view(start, right.place[1] + right.seq_len)
+
+
 def coalesce(left: KVBlock, right: KVBlock) -> KVBlock | None:
     """Two blocks as one view, where the second lies right behind the first in one arena; else None."""
-    if left.place is None or right.place is None:
-        return None
-    (arena, start), (other, behind) = left.place, right.place
-    if arena is not other or start + left.seq_len != behind:
-        return None
-    assert isinstance(arena, Arena)
-    return arena.view(start, behind + right.seq_len)
+    return span(left, right) if gap(left, right) == 0 else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import gcd
 from typing import Protocol
 
@@ -38,6 +38,10 @@ _STEP_ROWS = 128
 what stands behind a step's last row is not looked at."""
 
 
+NEVER = torch.iinfo(torch.int64).max
+"""The first row to see a token that no row sees."""
+
+
 class Layers(Protocol):
     """One tensor a layer, asked for when the layer is computed."""
 
@@ -48,20 +52,28 @@ class Layers(Protocol):
 class SegmentView:
     """Stored states of consecutive tokens: `keys[layer]` and `values[layer]` are [1, num_kv_heads, seq_len, head_dim].
 
-    The query rows from `first_row` on see all of it, those before see none: rows are sorted by position, and no row
-    stands inside the segment. It is used `shift` positions behind its place of encoding.
+    The query rows from `first_row` on see it, those before see none of it: rows are sorted by position. Where that is
+    not all, `first_rows`, int64 [seq_len], says of each token from which row on it is seen, NEVER for one that is
+    computed again. It is used `shift` positions behind its place of encoding.
     """
 
     keys: Layers
     values: Layers
     first_row: int
     shift: int = 0
+    first_rows: torch.Tensor | None = None
 
     @classmethod
-    def of(cls, block: KVBlock, first_row: int, shift: int = 0) -> SegmentView:
+    def of(cls, block: KVBlock, first_row: int, shift: int = 0, first_rows: torch.Tensor | None = None) -> SegmentView:
         """A block where it lies."""
         keys, values = (tuple(layer[None] for layer in states) for states in (block.keys, block.values))
-        return cls(keys, values, first_row, shift)
+        return cls(keys, values, first_row, shift, first_rows)
+
+    def behind(self) -> SegmentView:
+        """The same for rows that stand behind all of it."""
+        if self.first_rows is None:
+            return replace(self, first_row=0)
+        return replace(self, first_row=0, first_rows=self.first_rows.where(self.first_rows == NEVER, 0))
 
 
 @dataclass(frozen=True)
@@ -79,6 +91,7 @@ class Segments:
     windows: Windows | None = None
     _folded: dict[tuple[int, torch.device], torch.Tensor] = field(default_factory=dict, compare=False, repr=False)
     _stairs: dict[tuple[int, torch.device], list[_Step]] = field(default_factory=dict, compare=False, repr=False)
+    _holes: dict[tuple[int, int], torch.Tensor] = field(default_factory=dict, compare=False, repr=False)
 
     def folded_mask(self, rows: int, earlier: int, group: int, like: torch.Tensor) -> torch.Tensor:
         """The mask for heads of a group as rows of one head, all of which see the `earlier` tokens of the tail:
@@ -91,6 +104,18 @@ class Segments:
             mask = pad(mask.to(like.device, like.dtype), (earlier, 0))
             self._folded[group, like.device] = mask.repeat(group, 1)
         return self._folded[group, like.device]
+
+    def view_mask(self, number: int, rows: int, group: int, like: torch.Tensor) -> torch.Tensor | None:
+        """What the rows from the view's first one on see of view `number`, for heads of a group as rows of one head:
+        additive [group * rows, seq_len] and the same for all layers; None where that is all of it."""
+        view = self.views[number]
+        if view.first_rows is None:
+            return None
+        if (number, group) not in self._holes:
+            hidden = torch.arange(view.first_row, rows)[:, None] < view.first_rows
+            mask = torch.zeros(hidden.shape, dtype=like.dtype).masked_fill_(hidden, torch.finfo(like.dtype).min)
+            self._holes[number, group] = mask.repeat(group, 1).to(like.device)
+        return self._holes[number, group]
 
     def stairs(self, rows: int, group: int, like: torch.Tensor) -> list[_Step]:
         """The steps in which `rows` attend to the earlier tokens, for heads of a group as rows of one head."""
@@ -161,10 +186,11 @@ def attend_parts(
             parts += [seen] if seen else []
         return parts
     parts = _attend_tail(folded, tail_key, tail_value, segments, rows, scale)
-    for view in segments.views:
+    for number, view in enumerate(segments.views):
         if view.first_row < rows:
-            asked = turned[view.shift]
-            parts += _attend_view(asked, view.keys[layer], view.values[layer], rows, view.first_row, scale)
+            mask = segments.view_mask(number, rows, folded.shape[2] // rows, folded)
+            stored = view.keys[layer], view.values[layer]
+            parts += _attend_view(turned[view.shift], *stored, rows, view.first_row, scale, mask)
     return parts
 
 
@@ -227,14 +253,22 @@ def _attend_stairs(
 
 
 def _attend_view(
-    folded: torch.Tensor, key: torch.Tensor, value: torch.Tensor, rows: int, first_row: int, scale: float
+    folded: torch.Tensor,
+    key: torch.Tensor,
+    value: torch.Tensor,
+    rows: int,
+    first_row: int,
+    scale: float,
+    mask: torch.Tensor | None,
 ) -> list[Part]:
-    """The attention of the rows from `first_row` on; the rows before it see nothing."""
-    if first_row == 0:
+    """The attention of the rows from `first_row` on, of which each sees something; the rows before it see nothing."""
+    if first_row == 0 and mask is None:
         return attend_all(folded, key, value, scale)
+    if first_row == 0:
+        return [attend(folded, key, value, scale=scale, mask=mask, may_blind=False)]
     batch, kv_heads, _, dim = folded.shape
     seeing = folded.reshape(batch, kv_heads, -1, rows, dim)[:, :, :, first_row:]
-    output, lse = attend(seeing.reshape(batch, kv_heads, -1, dim), key, value, scale=scale)
+    output, lse = attend(seeing.reshape(batch, kv_heads, -1, dim), key, value, scale=scale, mask=mask, may_blind=False)
     output = pad(output.reshape(*seeing.shape[:-1], -1), (0, 0, first_row, 0))
     lse = pad(lse.reshape(seeing.shape[:-1]), (first_row, 0), value=float("-inf"))
     return [(output.flatten(2, 3), lse.flatten(2, 3))]

@@ -82,4 +82,5 @@ def _stored(tail_key: torch.Tensor, rows: int, segments: Segments, layer: int) -
         return
     yield _Stored(tail, 0, torch.tensor(segments.first_rows) if segments.first_rows else None)
     for view, keys in views:
-        yield _Stored(keys, view.shift, torch.full((keys.shape[1],), view.first_row) if view.first_row else None)
+        first = torch.full((keys.shape[1],), view.first_row) if view.first_row else None
+        yield _Stored(keys, view.shift, first if view.first_rows is None else view.first_rows)

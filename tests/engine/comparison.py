@@ -13,6 +13,7 @@ import torch
 from promptcache import Prompt, PromptCache
 from promptcache.runtime.states import segmented
 from tests.oracle import FRESH, Sees, Token, full_prefill_logits, next_token_logits
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 
 TOLERANCE = 1e-4
@@ -22,7 +23,7 @@ def byte_engine(
     *, bos: bool = False, encoding: str = "isolated", layout: str = "reserved", **model: Any
 ) -> PromptCache:
     """An engine over a tiny Llama whose token ids are bytes."""
-    return PromptCache(tiny_llama(**model), byte_tokenizer(bos=bos), encoding=encoding, layout=layout)
+    return paper_engine(tiny_llama(**model), byte_tokenizer(bos=bos), encoding=encoding, layout=layout)
 
 
 def distance(a: torch.Tensor, b: torch.Tensor) -> float:
@@ -86,7 +87,7 @@ def agrees(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(segmented, "GATHERED_TOKENS", 0)
         assert distance(engine.logits(prompt), expected) < limit
-    assembled = PromptCache(
+    assembled = paper_engine(
         engine.model, engine.tokenizer, encoding=engine.encoding, layout=engine.layout, attention="assembled"
     )
     assembled.load_schema(schema)

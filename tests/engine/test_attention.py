@@ -9,10 +9,10 @@ import pytest
 import torch
 from transformers import GPT2Config, GPT2LMHeadModel
 
-from promptcache import PromptCache
 from promptcache.errors import RequestError, UnsupportedModelError
 from promptcache.models import attention
 from tests.engine.comparison import byte_engine
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 
 
@@ -34,27 +34,27 @@ def test_a_path_that_fails_the_check_is_not_taken(monkeypatch, caplog):
 
 def test_families_that_run_eager_keep_their_own():
     model = tiny_llama(attn_implementation="eager")
-    assert PromptCache(model, byte_tokenizer()).attention == "assembled"
+    assert paper_engine(model, byte_tokenizer()).attention == "assembled"
     assert model.config._attn_implementation == "eager"
     with pytest.raises(UnsupportedModelError, match="assembled"):
-        PromptCache(model, byte_tokenizer(), attention="segments")
+        paper_engine(model, byte_tokenizer(), attention="segments")
 
 
 def test_unknown_names():
     for name in ("attention", "layout", "encoding"):
         with pytest.raises(RequestError, match="unknown"):
-            PromptCache(tiny_llama(), byte_tokenizer(), **{name: "flash"})
+            paper_engine(tiny_llama(), byte_tokenizer(), **{name: "flash"})
 
 
 def test_two_engines_on_one_model():
     model = tiny_llama()
-    engines = [PromptCache(model, byte_tokenizer()) for _ in range(2)]
+    engines = [paper_engine(model, byte_tokenizer()) for _ in range(2)]
     assert [engine.attention for engine in engines] == ["segments"] * 2
 
 
 def test_the_owners_own_calls_are_the_stock_models():
     stock = tiny_llama()
-    engine = PromptCache(copy.deepcopy(stock), byte_tokenizer())
+    engine = paper_engine(copy.deepcopy(stock), byte_tokenizer())
     ids = torch.randint(0, 256, (3, 9))
     mask = torch.ones_like(ids)
     mask[0, :4] = mask[2, :1] = 0
@@ -70,8 +70,8 @@ def test_learned_positions_cannot_be_moved():
     config = GPT2Config(vocab_size=260, n_embd=32, n_layer=2, n_head=2, n_positions=64, initializer_range=0.5)
     model = GPT2LMHeadModel(config).eval()
     with pytest.raises(UnsupportedModelError, match="layer 0") as caught:
-        PromptCache(model, byte_tokenizer(), layout="compact")
+        paper_engine(model, byte_tokenizer(), layout="compact")
     assert "reserved" in str(caught.value.hint)
-    engine = PromptCache(model, byte_tokenizer())
+    engine = paper_engine(model, byte_tokenizer())
     with pytest.raises(UnsupportedModelError):
         engine.load_schema('<schema name="s"><module name="a">a</module></schema>', layout="compact")

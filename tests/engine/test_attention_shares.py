@@ -15,6 +15,7 @@ from promptcache.runtime.states import segmented
 from tests.engine.test_counts import HookCount
 from tests.families import FAMILIES, family_model
 from tests.family_oracle import PROMPT, SCHEMA, SHORT
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer
 
 NAMES = [
@@ -48,7 +49,7 @@ def shares(engine: PromptCache, attention: str, prompt: str, again: Collection[i
 def test_segments_equal_a_copy(name: str, layout: str, monkeypatch: pytest.MonkeyPatch) -> None:
     if layout not in FAMILIES[name].layouts:
         pytest.skip("the family does not have this layout")
-    engine = PromptCache(family_model(name), byte_tokenizer(), layout=layout, attention="segments", self_check=False)
+    engine = paper_engine(family_model(name), byte_tokenizer(), layout=layout, attention="segments", self_check=False)
     engine.load_schema(SCHEMA)
     # Few keys and rows at a time: what is summed in parts is the same.
     monkeypatch.setattr(stored_mass, "_ROWS", 3)
@@ -65,7 +66,7 @@ def test_segments_equal_a_copy(name: str, layout: str, monkeypatch: pytest.Monke
 
 def test_half_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     model = family_model("llama", torch.bfloat16)
-    engine = PromptCache(model, byte_tokenizer(), attention="segments", self_check=False)
+    engine = paper_engine(model, byte_tokenizer(), attention="segments", self_check=False)
     engine.load_schema(SCHEMA)
     monkeypatch.setattr(segmented, "GATHERED_TOKENS", 0)
     copied, found = (shares(engine, path, PROMPT, []) for path in ("assembled", "segments"))

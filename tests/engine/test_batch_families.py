@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from promptcache import PromptCache
 from promptcache.runtime.batch import shared
 from promptcache.runtime.batch.batch import Batch
 from tests.engine.comparison import distance
 from tests.engine.test_families import CASES, expected
 from tests.families import FAMILIES, family_model
 from tests.family_oracle import PROMPT, SCHEMA, SHORT, given
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer
 
 STEPS = 3
@@ -21,7 +21,7 @@ SEGMENTED = [(name, layout) for name, layout in CASES if "segments" in FAMILIES[
 @pytest.mark.parametrize(("name", "layout"), SEGMENTED, ids=lambda value: value)
 def test_a_family_in_batches(name, layout, pooled, monkeypatch):
     monkeypatch.setattr(shared, "POOLED_TOKENS", pooled)
-    engine = PromptCache(family_model(name), byte_tokenizer(), layout=layout, self_check=False)
+    engine = paper_engine(family_model(name), byte_tokenizer(), layout=layout, self_check=False)
     assert engine.attention == "segments"
     engine.load_schema(SCHEMA)
     asked = [
@@ -56,7 +56,7 @@ def test_a_family_in_batches(name, layout, pooled, monkeypatch):
 
 @pytest.mark.parametrize("name", ["gemma3", "mistral, window", "gpt2"])
 def test_scores_in_batches(name):
-    engine = PromptCache(family_model(name), byte_tokenizer(), self_check=False)
+    engine = paper_engine(family_model(name), byte_tokenizer(), self_check=False)
     prefix = engine.prefix("A text that stands before, longer than the window is.")
     items, labels = (
         [" Is it so? ", " No?", " Or is it something that nobody has thought of? "],

@@ -7,11 +7,12 @@ import gc
 import pytest
 import torch
 
-from promptcache import Prompt, PromptCache, StoreConfig
+from promptcache import Prompt, StoreConfig
 from promptcache.kv import batch as kv_batch
 from promptcache.runtime.batch.batch import Batch
 from tests.engine.batches import LONG, Rows, batch_engine
 from tests.engine.comparison import byte_engine
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 
 ROWS = 16
@@ -126,7 +127,7 @@ def test_memory_is_one_copy_and_the_tails(layout):
 
 
 def test_a_quantised_store_gives_rows_what_it_gives_each_alone():
-    engine = PromptCache(
+    engine = paper_engine(
         tiny_llama(initializer_range=0.2, max_position_embeddings=4096),
         byte_tokenizer(),
         store=StoreConfig(codec="int8", disk_bytes=0),

@@ -9,6 +9,7 @@ import pytest
 from promptcache import PromptCache
 from promptcache.errors import PromptError, SchemaError
 from tests.cli.commands import call
+from tests.paper import paper_engine
 from tests.tiny import tiny_llama
 from tests.tokenizers import byte_level
 
@@ -21,7 +22,7 @@ SCHEMA = """<schema name="s">
 
 @pytest.fixture(scope="module")
 def engine() -> PromptCache:
-    return PromptCache(tiny_llama(vocab_size=500), byte_level())
+    return paper_engine(tiny_llama(vocab_size=500), byte_level())
 
 
 def test_all_warnings_about_a_schema(engine: PromptCache) -> None:

@@ -7,12 +7,13 @@ from random import Random
 import pytest
 import torch
 
-from promptcache import PromptCache, Schema
+from promptcache import Schema
 from promptcache.errors import LayoutError
 from promptcache.pml import Prompt
 from promptcache.runtime.states import segmented
 from tests.engine.comparison import agrees, byte_engine, distance
 from tests.oracle import Token, full_prefill_logits, next_token_logits, tokens
+from tests.paper import paper_engine
 from tests.tiny import BOS, UNK, byte_tokenizer, tiny_llama
 
 
@@ -90,7 +91,7 @@ def test_with_exact_angles_a_move_costs_nothing(shift: int):
     given = [*stored(filler, 0, "f"), *stored(MOVED, shift, "a"), *tokens(b"?!", shift + len(MOVED))]
     expected = next_token_logits(model, given)
     for attention in ("segments", "assembled"):
-        engine = PromptCache(model, byte_tokenizer(), layout="compact", attention=attention)
+        engine = paper_engine(model, byte_tokenizer(), layout="compact", attention=attention)
         engine.load_schema(schema)
         assert distance(engine.logits('<prompt schema="s"><f/><a/>?!</prompt>'), expected) < 1e-4
 

@@ -14,6 +14,7 @@ from tests.engine.repairs import attention_of_fresh, in_order, repair_tokens
 from tests.engine.test_counts import HookCount
 from tests.engine.written import ghosts, prompt, schema
 from tests.oracle import FRESH, Token, tokens
+from tests.paper import paper_engine
 from tests.tiny import UNK
 
 
@@ -101,7 +102,7 @@ def given(encoding: str) -> list[Token]:
 
 @pytest.mark.parametrize("attention", ["segments", "assembled"])
 def test_repair(engine, attention):
-    asking = PromptCache(
+    asking = paper_engine(
         engine.model, engine.tokenizer, encoding=engine.encoding, layout="compact", attention=attention
     )
     asking.load_schema(TRIO)
@@ -120,9 +121,10 @@ def test_repair(engine, attention):
         expected, limit = expect(engine.model, tokens_then)
         shifts = {run.shift for run in asking.plan(body).runs if run.shift}
         limit += 2 * max(shifted_by(engine.model, tokens_then, shift) for shift in shifts)
-        for gathered in (0, 256):
+        for gathered, scores in ((0, 1 << 17), (0, 0), (256, 0)):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(segmented, "GATHERED_TOKENS", gathered)
+                patch.setattr(segmented, "_COVER_SCORES", scores)
                 assert distance(asking.logits(body, repair=repair), expected) < limit
         with HookCount(asking) as hook:
             usage = asking.generate(body, max_new_tokens=1, repair=repair).usage

@@ -18,13 +18,14 @@ from promptcache import PromptCache, StoreConfig
 from promptcache.errors import RequestError
 from tests.engine.comparison import TOLERANCE, distance
 from tests.engine.test_counts import PROMPTS, SCHEMA, HookCount
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 
 PROMPT = PROMPTS[0]
 
 
 def engine(**config: Any) -> PromptCache:
-    return PromptCache(tiny_llama(), byte_tokenizer(), store=StoreConfig(**{"disk_bytes": 0, **config}))
+    return paper_engine(tiny_llama(), byte_tokenizer(), store=StoreConfig(**{"disk_bytes": 0, **config}))
 
 
 def at_once(*calls: Callable[[], Any]) -> list[Any]:

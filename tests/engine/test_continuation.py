@@ -10,6 +10,7 @@ from promptcache.errors import LayoutError, RequestError
 from tests.engine.comparison import byte_engine, distance
 from tests.engine.test_counts import HookCount
 from tests.oracle import full_prefill_logits, oracle_logits, tokens
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 
 SCHEMA = '<schema name="s">AB<module name="a">cde</module><module name="gap">1234</module></schema>'
@@ -19,7 +20,7 @@ ANSWER = b"yes"
 
 @pytest.fixture(scope="module", params=["segments", "assembled"])
 def engine(request) -> PromptCache:
-    engine = PromptCache(tiny_llama(), byte_tokenizer(), attention=request.param)
+    engine = paper_engine(tiny_llama(), byte_tokenizer(), attention=request.param)
     engine.load_schema(SCHEMA)
     return engine
 

@@ -12,6 +12,7 @@ from promptcache.layout.known import common_prefix
 from promptcache.runtime.conversation.chat_memory import ChatMemory
 from tests.engine.comparison import byte_engine
 from tests.engine.test_counts import HookCount
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 
 SCHEMA = """<schema name="s"><system>You plan.</system><user>Facts: <module name="a">first fact. </module>
@@ -21,7 +22,7 @@ WORDS = ["one", "two and more", "three", "four?", "five", "six"]
 
 @pytest.fixture(params=["segments", "assembled"])
 def engine(request) -> PromptCache:
-    return PromptCache(tiny_llama(), byte_tokenizer(), attention=request.param)
+    return paper_engine(tiny_llama(), byte_tokenizer(), attention=request.param)
 
 
 def test_a_six_turn_chat_computes_only_new_tokens(engine):
@@ -58,12 +59,12 @@ def test_the_budget_holds_and_the_least_recently_used_goes_first():
     one = byte_engine()
     one.chat([{"role": "user", "content": "first"}], max_new_tokens=2)
     size = one._chats.memory.num_bytes
-    engine = PromptCache(tiny_llama(), byte_tokenizer(), chat_bytes=3 * size)
+    engine = paper_engine(tiny_llama(), byte_tokenizer(), chat_bytes=3 * size)
     for word in ("first", "other", "third", "fifth"):
         # Different from the first token on: nothing is shared.
         engine.chat([{"role": "system", "content": word * 3}, {"role": "user", "content": word}], max_new_tokens=2)
         assert engine._chats.memory.num_bytes <= 3 * size
-    tiny = PromptCache(tiny_llama(), byte_tokenizer(), chat_bytes=10)
+    tiny = paper_engine(tiny_llama(), byte_tokenizer(), chat_bytes=10)
     assert tiny.chat([{"role": "user", "content": "x"}], max_new_tokens=2).token_ids
     assert tiny._chats.memory.num_bytes == 0
 

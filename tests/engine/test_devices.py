@@ -16,6 +16,7 @@ from promptcache import PromptCache, StoreConfig
 from promptcache.runtime.states import segmented
 from promptcache.runtime.states.state import used_states
 from tests.fake_cuda import FakeCuda, fake_cuda
+from tests.paper import paper_engine
 from tests.tiny import VOCAB_SIZE, byte_tokenizer
 
 LONG = "the states of this module are attended where they lie " * 4
@@ -49,7 +50,7 @@ def engine(fake: FakeCuda, model: str, dtype: torch.dtype, layers: int = 2, **op
     config.num_hidden_layers = layers
     with no_init_weights(), fake.device:
         made = AutoModelForCausalLM.from_config(config, dtype=dtype).eval()
-    return PromptCache(made, byte_tokenizer(), self_check=False, **options)
+    return paper_engine(made, byte_tokenizer(), self_check=False, **options)
 
 
 @pytest.mark.parametrize(

@@ -7,11 +7,12 @@ import copy
 import pytest
 import torch
 
-from promptcache import PromptCache, StoreConfig
+from promptcache import StoreConfig
 from promptcache.models.adapter import ModelAdapter
 from tests.engine.family_steps import beside_oracle
 from tests.families import FAMILIES, family_model
 from tests.family_oracle import PROMPT, SCHEMA, given, last_logits
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 
 STEPS = 8
@@ -23,7 +24,7 @@ def test_greedy_tokens_diverge_only_within_the_noise(name):
     single = copy.deepcopy(model).float()
     for layout in family.layouts:
         for path in family.paths:
-            engine = PromptCache(model, byte_tokenizer(), layout=layout, attention=path)
+            engine = paper_engine(model, byte_tokenizer(), layout=layout, attention=path)
             engine.load_schema(SCHEMA)
             assert torch.equal(engine.logits(PROMPT), engine.logits(PROMPT))
             asked = given(layout, PROMPT)
@@ -39,7 +40,7 @@ def test_greedy_tokens_diverge_only_within_the_noise(name):
 def test_states_have_the_dtype_of_the_model_and_positions_are_whole_numbers(dtype):
     seen = []
     model = tiny_llama(seed=5).to(dtype)
-    engine = PromptCache(model, byte_tokenizer(), store=StoreConfig(codec="bf16", disk_bytes=0))
+    engine = paper_engine(model, byte_tokenizer(), store=StoreConfig(codec="bf16", disk_bytes=0))
     model.register_forward_pre_hook(lambda *each: seen.append(each[2]["position_ids"]), with_kwargs=True)
     engine.load_schema(SCHEMA)
     state = engine._requests.assemble(engine._planned(PROMPT, True), 1)
@@ -65,6 +66,6 @@ def test_the_dtype_of_states_is_that_of_the_computation_not_of_the_weights():
     model.__class__ = type("Quantized", (type(model),), {"dtype": property(lambda self: torch.int8)})
     adapter = ModelAdapter(model)
     assert adapter.dtype == torch.float32
-    engine = PromptCache(model, byte_tokenizer())
+    engine = paper_engine(model, byte_tokenizer())
     engine.load_schema(SCHEMA)
     assert torch.isfinite(engine.logits(PROMPT)).all()

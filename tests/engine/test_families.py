@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from promptcache import PromptCache
 from promptcache.runtime.states import segmented
 from tests.engine.comparison import TOLERANCE, distance
 from tests.engine.family_steps import beside_oracle
 from tests.families import FAMILIES, family_model
 from tests.family_oracle import PROMPT, SCHEMA, SHORT, given, last_logits
 from tests.oracle import Token
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer
 
 STEPS = 8
@@ -41,7 +41,7 @@ def test_a_family_equals_the_oracle(name, layout, prompt, monkeypatch):
     logits, limit = expected(name, asked)
     # Every token must count: with another module the answer is another.
     assert distance(logits, last_logits(model, family, given(layout, SHORT if prompt == PROMPT else PROMPT))) > 0.1
-    engines = [PromptCache(model, byte_tokenizer(), layout=layout, attention=path) for path in family.paths]
+    engines = [paper_engine(model, byte_tokenizer(), layout=layout, attention=path) for path in family.paths]
     for engine in engines:
         engine.load_schema(SCHEMA)
         plan = engine.plan(prompt)

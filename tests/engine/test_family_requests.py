@@ -11,6 +11,7 @@ from tests.engine.test_families import expected
 from tests.families import FAMILIES, family_model
 from tests.family_oracle import PROMPT, SCHEMA
 from tests.oracle import Token
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer
 
 NAMES = ("mistral, window", "gemma3", "gemma2", "falcon", "falcon, alibi", "mpt", "bloom", "gpt2", "gptj")
@@ -21,7 +22,7 @@ CASES = [(name, path) for name in NAMES for path in FAMILIES[name].paths]
 def case(request) -> tuple[str, PromptCache]:
     name, path = request.param
     layout = FAMILIES[name].layouts[0]
-    engine = PromptCache(family_model(name), byte_tokenizer(), layout=layout, attention=path)
+    engine = paper_engine(family_model(name), byte_tokenizer(), layout=layout, attention=path)
     engine.load_schema(SCHEMA)
     return name, engine
 
@@ -88,7 +89,7 @@ def test_a_chat_goes_on_where_it_was(case):
 def test_prepare_gives_what_generate_needs(case):
     name, engine = case
     if any(FAMILIES[name].windows):
-        engine = PromptCache(engine.model, engine.tokenizer, layout="compact", attention=engine.attention)
+        engine = paper_engine(engine.model, engine.tokenizer, layout="compact", attention=engine.attention)
         engine.load_schema(SCHEMA)
     arguments = engine.prepare(PROMPT)
     ids = engine.model.generate(**arguments, max_new_tokens=4, do_sample=False)[0, arguments["input_ids"].shape[1] :]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from promptcache import PromptCache
 from promptcache.models.loading import LoadedModel, load_model
 from tests.engine.comparison import TOLERANCE, distance
 from tests.families import Family
 from tests.family_oracle import last_logits
 from tests.gemma import gemma_folder, is_installed
 from tests.oracle import Token, tokens
+from tests.paper import paper_engine
 
 if not is_installed():
     pytest.skip("the wheels of Gemma 3 270M are not installed", allow_module_level=True)
@@ -32,7 +32,7 @@ def gemma() -> LoadedModel:
 
 @pytest.mark.parametrize("attention", ["segments", "assembled"])
 def test_modules_on_both_sides_of_the_window_equal_the_oracle(gemma, attention):
-    engine = PromptCache(gemma.model, gemma.tokenizer, attention=attention)
+    engine = paper_engine(gemma.model, gemma.tokenizer, attention=attention)
     windows = engine._adapter.windows
     assert set(windows) == {None, 512} and engine._adapter.max_positions == 32768
     engine.load_schema(SCHEMA)

@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
-from promptcache import PromptCache
 from promptcache.errors import BatchError, PromptError, RequestError
 from promptcache.models.sampling import Sampler
 from promptcache.runtime.reply import replies
 from tests.engine.batches import batch_engine, random_prompt
 from tests.engine.test_concurrency import at_once
 from tests.engine.test_counts import HookCount
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 
 
@@ -64,10 +64,10 @@ def test_without_reuse_and_with_repair(engine):
 
 def test_an_end_of_sequence_ends_a_row_and_lets_the_next_join():
     model = tiny_llama(initializer_range=0.2)
-    engine = PromptCache(model, byte_tokenizer())
+    engine = paper_engine(model, byte_tokenizer())
     prompts = [f"prompt number {number}" for number in range(7)]
     model.generation_config.eos_token_id = engine.generate(prompts[2], max_new_tokens=4).token_ids[1]
-    engine = PromptCache(model, byte_tokenizer())
+    engine = paper_engine(model, byte_tokenizer())
     alone = [engine.generate(prompt, max_new_tokens=12) for prompt in prompts]
     assert len({len(reply.token_ids) for reply in alone}) > 1
     same(engine.generate_batch(prompts, max_batch=2, max_new_tokens=12), alone)
@@ -75,7 +75,7 @@ def test_an_end_of_sequence_ends_a_row_and_lets_the_next_join():
 
 def test_rows_near_the_last_position():
     """One has a long prefix and a short text, the other the opposite; together they have more tokens than positions."""
-    engine = PromptCache(tiny_llama(max_position_embeddings=64, initializer_range=0.2), byte_tokenizer())
+    engine = paper_engine(tiny_llama(max_position_embeddings=64, initializer_range=0.2), byte_tokenizer())
     engine.load_schema(f'<schema name="n"><module name="m">{"m" * 50}</module></schema>')
     prompts = ['<prompt schema="n"><m/>??</prompt>', "x" * 60, "y"]
     alone = [engine.generate(prompt, max_new_tokens=30) for prompt in prompts]
@@ -85,7 +85,7 @@ def test_rows_near_the_last_position():
 
 def test_the_assembled_path_answers_one_by_one():
     engine = batch_engine()
-    assembled = PromptCache(engine.model, engine.tokenizer, attention="assembled")
+    assembled = paper_engine(engine.model, engine.tokenizer, attention="assembled")
     for schema in engine.schemas.values():
         assembled.load_schema(schema.layout.schema)
     prompts = [random_prompt(Random(seed), "reserved") for seed in range(4)]

@@ -8,6 +8,7 @@ import torch
 from promptcache import PromptCache
 from promptcache.errors import PromptCacheError, RequestError
 from tests.engine.comparison import byte_engine
+from tests.paper import paper_engine
 from tests.tiny import IM_END, byte_tokenizer, tiny_llama
 
 SCHEMA = '<schema name="s"><module name="a">some module</module></schema>'
@@ -84,7 +85,7 @@ def test_end_of_sequence_from_config_and_template():
     first.load_schema(SCHEMA)
     ids = first.generate(PROMPT, max_new_tokens=6).token_ids
     model.generation_config.eos_token_id = ids[3]
-    engine = PromptCache(model, byte_tokenizer())
+    engine = paper_engine(model, byte_tokenizer())
     engine.load_schema(SCHEMA)
     done = engine.generate(PROMPT, max_new_tokens=6)
     assert done.finish_reason == "stop" and done.token_ids == ids[: ids.index(ids[3]) + 1]

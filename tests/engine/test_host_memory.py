@@ -17,6 +17,7 @@ from tests.engine.test_compact_against_oracle import TWO, stored
 from tests.kv.fake_gpu import fake_gpu
 from tests.kv.fake_transfers import GPU, FakeTransfers, fake_transfers
 from tests.oracle import tokens
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 
 HOST = StoreConfig(device_bytes=0, disk_bytes=0)
@@ -36,7 +37,7 @@ def carrier(monkeypatch) -> Iterator[FakeTransfers]:
 def engine(store: StoreConfig = HOST, **options) -> PromptCache:
     # The self-check is one of its own, and its findings would stay for other tests.
     model = tiny_llama(num_hidden_layers=4)
-    return PromptCache(model, byte_tokenizer(), store=store, self_check=False, **options)
+    return paper_engine(model, byte_tokenizer(), store=store, self_check=False, **options)
 
 
 @pytest.mark.parametrize("attention", ["segments", "assembled"])
@@ -147,7 +148,7 @@ def test_laps_wait_for_the_device(carrier):
 def test_with_the_kernels_of_a_gpu_as_well(carrier, monkeypatch, dtype, kernels, layout):
     monkeypatch.setattr(segmented, "GATHERED_TOKENS", 0)
     prompt = '<prompt schema="s"><b/><a/>why?</prompt>'
-    far = PromptCache(
+    far = paper_engine(
         tiny_llama(num_hidden_layers=4, initializer_range=0.2).to(dtype),
         byte_tokenizer(),
         layout=layout,

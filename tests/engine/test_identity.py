@@ -16,13 +16,14 @@ from promptcache.layout.encodings import key as key_module
 from promptcache.models.fingerprint import model_fingerprint, with_files
 from promptcache.store import header as header_module
 from tests.engine.test_counts import SCHEMA, HookCount
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 
 
 def encoded(folder: Path, model: Any = None, tokenizer: Any = None, **options: Any) -> int:
     """Tokens that loading the schema runs through the model."""
     config = StoreConfig(path=folder, codec=options.pop("codec", "none"))
-    made = PromptCache(model or tiny_llama(), tokenizer or byte_tokenizer(), store=config, **options)
+    made = paper_engine(model or tiny_llama(), tokenizer or byte_tokenizer(), store=config, **options)
     with HookCount(made) as hook:
         loaded = made.load_schema(SCHEMA)
     assert hook.tokens == loaded.encoded_tokens
@@ -99,7 +100,7 @@ def test_another_format_version(folder, monkeypatch):
 
 
 def test_a_text_that_differs_by_a_space_is_encoded_again_with_what_follows_it(folder):
-    made = PromptCache(tiny_llama(), byte_tokenizer(), store=folder)
+    made = paper_engine(tiny_llama(), byte_tokenizer(), store=folder)
     changed = SCHEMA.replace("first ", "first  ").replace(' name="a"', ' name="a" xml:space="preserve"', 1)
     again = made.load_schema(changed)
     behind = sum(
@@ -115,7 +116,7 @@ def test_a_miss_says_why_at_debug_level(folder, caplog):
         assert "schema s is stored for another model" in caplog.text
         encoded(folder, tokenizer=byte_tokenizer(bos=True))
         assert "for another tokenizer" in caplog.text
-        made = PromptCache(tiny_llama(), byte_tokenizer(), store=folder)
+        made = paper_engine(tiny_llama(), byte_tokenizer(), store=folder)
         made.load_schema(SCHEMA.replace("second", "other"))
         assert "with other tokens or positions" in caplog.text
 
@@ -192,7 +193,7 @@ def test_adapters_of_one_name_are_told_apart(folder):
 
 def test_in_compact_only_the_changed_module_is_encoded_again(tmp_path):
     def loaded(text: str) -> Any:
-        return PromptCache(tiny_llama(), byte_tokenizer(), layout="compact", store=tmp_path).load_schema(text)
+        return paper_engine(tiny_llama(), byte_tokenizer(), layout="compact", store=tmp_path).load_schema(text)
 
     loaded(SCHEMA)
     changed = SCHEMA.replace("first ", "first  ").replace(' name="a"', ' name="a" xml:space="preserve"', 1)

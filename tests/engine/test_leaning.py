@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from promptcache import Prompt, PromptCache, Schema
+from promptcache import Prompt, Schema
 from promptcache.layout.plan import RequestPlan
 from promptcache.runtime.verify import verify
 from promptcache.runtime.verify.leaning import pairs
@@ -19,6 +19,7 @@ from tests.engine.comparison import byte_engine
 from tests.engine.test_repair_against_oracle import PROMPT, SCHEMA, given
 from tests.families import family_model
 from tests.oracle import full_prefill_logits, stock_attention
+from tests.paper import paper_engine
 from tests.tiny import IM_START, byte_tokenizer
 
 
@@ -65,7 +66,7 @@ def test_the_gain_is_the_stock_models(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["bloom", "gemma2", "gemma3", "gpt2"])
 def test_families(name: str) -> None:
     layout = "reserved" if name == "gpt2" else "compact"
-    engine = PromptCache(family_model(name), byte_tokenizer(), layout=layout, self_check=False)
+    engine = paper_engine(family_model(name), byte_tokenizer(), layout=layout, self_check=False)
     engine.load_schema(
         '<schema name="s">Intro.<module name="a">what was before it all</module>'
         '<module name="b">and what came then</module></schema>'
@@ -155,7 +156,7 @@ CONTRACT = {
 
 @pytest.mark.model
 def test_a_planted_dependence_and_a_planted_independence(real_engine_model: Any) -> None:
-    engine = PromptCache(real_engine_model.model, real_engine_model.tokenizer)
+    engine = paper_engine(real_engine_model.model, real_engine_model.tokenizer)
     schema = Schema.from_modules(CONTRACT, name="contract", intro="Answer from these notes.", role="user")
     engine.load_schema(schema)
     prompt = Prompt(schema="contract", imports=list(CONTRACT), text="What must Peter Lund return on the first of May?")

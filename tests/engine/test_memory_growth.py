@@ -13,14 +13,15 @@ _STATUS = Path("/proc/self/status")
 
 _SCRIPT = """
 import sys
-from promptcache import Prompt, PromptCache, Schema, StoreConfig
+from promptcache import Prompt, Schema, StoreConfig
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 
 tokens, layout, repair = int(sys.argv[1]), *sys.argv[2:]
 model = tiny_llama(
     hidden_size=256, num_attention_heads=8, num_key_value_heads=8, num_hidden_layers=4, max_position_embeddings=16384
 )
-engine = PromptCache(model, byte_tokenizer(), layout=layout, store=StoreConfig(disk_bytes=0))
+engine = paper_engine(model, byte_tokenizer(), layout=layout, store=StoreConfig(disk_bytes=0))
 texts = {"first": "f" * 500, "large": "word " * (tokens // 5)}
 engine.load_schema(Schema.from_modules(texts, name="s", separator=""))
 

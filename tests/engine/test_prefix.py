@@ -9,6 +9,7 @@ from promptcache import PromptCache
 from promptcache.errors import RequestError
 from tests.engine.comparison import distance
 from tests.engine.test_counts import HookCount
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 from tests.tokenizers import published
 
@@ -19,7 +20,7 @@ MESSAGES = [{"role": "system", "content": "You sort tickets."}, {"role": "user",
 def merging_engine(**options) -> PromptCache:
     """An engine whose tokenizer merges characters, so that a split can fall inside a token."""
     tokenizer = published("smollm2")
-    return PromptCache(tiny_llama(vocab_size=len(tokenizer)), tokenizer, **options)
+    return paper_engine(tiny_llama(vocab_size=len(tokenizer)), tokenizer, **options)
 
 
 @pytest.fixture(scope="module", params=["segments", "assembled"])
@@ -154,7 +155,7 @@ def test_classification_does_not_depend_on_order_or_other_labels(engine):
 
 
 def test_one_token_labels_need_one_forward():
-    engine = PromptCache(tiny_llama(), byte_tokenizer())
+    engine = paper_engine(tiny_llama(), byte_tokenizer())
     prefix = engine.prefix("Pick a letter.\n")
     with HookCount(engine) as hook:
         prefix.classify(["x"], list("abc"), template="{item}:", separator="")
@@ -193,7 +194,7 @@ def test_the_same_prefix_is_one_schema(engine):
 
 def test_a_dummy_space_tokenizer_at_the_seam():
     tokenizer = published("llama2")
-    engine = PromptCache(tiny_llama(vocab_size=len(tokenizer)), tokenizer)
+    engine = paper_engine(tiny_llama(vocab_size=len(tokenizer)), tokenizer)
     text = "Hello world, how are you"
     ids = engine.plan(text).token_ids
     assert ids[0] == tokenizer.bos_token_id and ids.count(tokenizer.bos_token_id) == 1

@@ -7,6 +7,7 @@ import torch
 
 from promptcache import Prompt, PromptCache
 from promptcache.errors import RequestError
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 
 SCHEMA = """<schema name="s">Start. <module name="a">first module </module><module name="gap">left out</module>
@@ -18,7 +19,7 @@ PLAIN = "no modules at all"
 
 @pytest.fixture(scope="module", params=["segments", "assembled"])
 def engine(request) -> PromptCache:
-    engine = PromptCache(tiny_llama(), byte_tokenizer(), attention=request.param)
+    engine = paper_engine(tiny_llama(), byte_tokenizer(), attention=request.param)
     engine.load_schema(SCHEMA)
     engine.load_schema('<schema name="x"><module name="a">first module</module></schema>')
     return engine

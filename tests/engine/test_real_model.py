@@ -12,6 +12,7 @@ from promptcache.models.loading import load_model
 from tests.engine.comparison import distance
 from tests.engine.test_counts import HookCount
 from tests.oracle import Token, full_prefill_logits, next_token_logits, tokens
+from tests.paper import paper_engine
 
 pytestmark = pytest.mark.model
 
@@ -30,7 +31,7 @@ GAP = Prompt(schema="museum", imports=["opening", "tickets"], text="When is the 
 
 @pytest.fixture(scope="module", params=["segments", "assembled"])
 def engine(request, real_engine_model) -> PromptCache:
-    engine = PromptCache(real_engine_model.model, real_engine_model.tokenizer, attention=request.param)
+    engine = paper_engine(real_engine_model.model, real_engine_model.tokenizer, attention=request.param)
     engine.load_schema(SCHEMA)
     return engine
 
@@ -80,7 +81,7 @@ def test_ids_are_those_of_the_chat_template(engine):
 
 def test_bfloat16_agrees_with_its_own_full_prefill():
     loaded = load_model(dtype="bfloat16")
-    engine = PromptCache(loaded.model, loaded.tokenizer)
+    engine = paper_engine(loaded.model, loaded.tokenizer)
     assert engine.attention == "segments"
     prefix = engine.prefix("The capital of France is Paris. The capital of Italy is")
     first, second = prefix.logits(" Rome. The capital of Spain is"), prefix.logits(" Rome. The capital of Spain is")
@@ -93,7 +94,7 @@ def test_bfloat16_agrees_with_its_own_full_prefill():
 def test_bfloat16_diverges_from_the_oracle_only_within_its_noise():
     loaded = load_model(dtype="bfloat16")
     single = copy.deepcopy(loaded.model).float()
-    engine = PromptCache(loaded.model, loaded.tokenizer)
+    engine = paper_engine(loaded.model, loaded.tokenizer)
     engine.load_schema(SCHEMA)
     given: list[Token] = []
     for run in engine.plan(GAP).runs:

@@ -12,6 +12,7 @@ from tests.engine.comparison import TOLERANCE, byte_engine, distance, expect
 from tests.engine.repairs import attention_of_fresh, in_order, repair_tokens
 from tests.engine.test_counts import HookCount
 from tests.oracle import FRESH, Token, full_prefill_logits, tokens
+from tests.paper import paper_engine
 from tests.tiny import UNK
 
 SCHEMA = """<schema name="s">Intro. <module name="a">alpha one two.</module><module name="skipped">zzz</module>\
@@ -33,7 +34,7 @@ def given() -> list[Token]:
 @pytest.fixture(scope="module", params=["segments", "assembled"])
 def engine(request: pytest.FixtureRequest) -> PromptCache:
     made = byte_engine()
-    made = PromptCache(made.model, made.tokenizer, attention=request.param)
+    made = paper_engine(made.model, made.tokenizer, attention=request.param)
     made.load_schema(SCHEMA)
     return made
 
@@ -44,10 +45,11 @@ def check(engine: PromptCache, repair: str, positions: list[int]) -> None:
     expected, limit = expect(engine.model, chosen)
     plain, _ = expect(engine.model, given())
     assert distance(expected, plain) > 100 * TOLERANCE, "this case cannot tell repair from none"
-    # As many views; gathered, with rows in several steps; gathered, in one step.
-    for gathered, rows in ((0, 128), (256, 5), (256, 128)):
+    # As few views under masks; as many views; gathered, with rows in several steps; gathered, in one step.
+    for gathered, rows, scores in ((0, 128, 1 << 17), (0, 128, 0), (256, 5, 0), (256, 128, 0)):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(segmented, "GATHERED_TOKENS", gathered)
+            patch.setattr(segmented, "_COVER_SCORES", scores)
             patch.setattr(segments, "_STEP_ROWS", rows)
             assert distance(engine.logits(PROMPT, repair=repair), expected) < limit
     with HookCount(engine) as hook:
@@ -201,7 +203,7 @@ def test_continuations_do_not_tell_what_to_repair(engine):
 
 def test_who_asks_for_repair(engine):
     marked = PROMPT.replace('schema="s"', 'schema="s" repair="link:2"')
-    of_engine = PromptCache(engine.model, engine.tokenizer, repair="link:3")
+    of_engine = paper_engine(engine.model, engine.tokenizer, repair="link:3")
     of_engine.load_schema(SCHEMA)
     asked = [
         (engine, PROMPT, None, "none"),
@@ -225,7 +227,7 @@ def test_unknown_policies_are_told(engine, name):
     with pytest.raises(RequestError, match="repair"):
         engine.generate(PROMPT, repair=name)
     with pytest.raises(RequestError, match="repair"):
-        PromptCache(engine.model, engine.tokenizer, repair=name)
+        paper_engine(engine.model, engine.tokenizer, repair=name)
     with pytest.raises(PromptError) as raised:
         engine.plan(PROMPT.replace('schema="s"', f'schema="s" repair="{name}"'))
     assert raised.value.line == 1 and "link:8" in str(raised.value.hint)
@@ -258,7 +260,7 @@ def test_prepare_hands_over_repaired_states(engine):
 
 
 def test_a_family_that_runs_eager_is_asked_as_well():
-    eager = PromptCache(byte_engine(attn_implementation="eager").model, byte_engine().tokenizer)
+    eager = paper_engine(byte_engine(attn_implementation="eager").model, byte_engine().tokenizer)
     eager.load_schema(SCHEMA)
     order = by_attention(eager, given(), [])
     stored = sum(1 for t in given() if not t.ghost and t.group != FRESH)

@@ -15,6 +15,7 @@ import torch
 from promptcache import PromptCache, StoreConfig
 from promptcache.store.mapped import MappedArena
 from tests.engine.test_counts import PROMPTS, SCHEMA, HookCount
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -22,7 +23,7 @@ PROMPT = PROMPTS[0]
 
 
 def engine(store: Path | StoreConfig, **options: object) -> PromptCache:
-    return PromptCache(tiny_llama(), byte_tokenizer(), store=store, **options)
+    return paper_engine(tiny_llama(), byte_tokenizer(), store=store, **options)
 
 
 def files(folder: Path) -> list[Path]:
@@ -69,7 +70,7 @@ _SCRIPT = """
 import hashlib, json, sys
 from promptcache import PromptCache
 from tests.engine.test_counts import PROMPTS, SCHEMA, HookCount
-engine = PromptCache.from_pretrained(sys.argv[1], store=sys.argv[2])
+engine = PromptCache.from_pretrained(sys.argv[1], repair="none", store=sys.argv[2])
 with HookCount(engine) as hook:
     engine.load_schema(SCHEMA)
 loading = hook.tokens
@@ -163,7 +164,7 @@ def test_where_nothing_is_kept_on_disk(tmp_path, monkeypatch):
 def test_the_disk_is_used_by_default_in_the_cache_folder(tmp_path, monkeypatch):
     monkeypatch.delenv("PROMPTCACHE_STORE")
     monkeypatch.setenv("PROMPTCACHE_HOME", str(tmp_path))
-    made = PromptCache(tiny_llama(), byte_tokenizer())
+    made = paper_engine(tiny_llama(), byte_tokenizer())
     assert list(tmp_path.iterdir()) == []
     made.load_schema(SCHEMA)
     assert len(files(tmp_path / "store")) == 1

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 
-from promptcache import PromptCache
 from promptcache.errors import RequestError, UnsupportedModelError
 from promptcache.kv.rotation import Rotary
 from promptcache.models import adapter as adapter_module
@@ -18,6 +17,7 @@ from promptcache.runtime.checks import self_check
 from promptcache.runtime.checks.self_check import fault_of
 from tests.engine.test_families import CASES
 from tests.families import FAMILIES, family_model
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 
 
@@ -58,11 +58,11 @@ def late_keys(model: Any, layer: int) -> Any:
 def test_a_model_with_keys_rotated_too_far_is_refused(layer, dtype, path, caplog):
     model = late_keys(tiny_llama(seed=100 + layer).to(dtype), layer)
     with pytest.raises(UnsupportedModelError, match=f"from layer {layer} on the keys of") as caught:
-        PromptCache(model, byte_tokenizer(), attention=path)
+        paper_engine(model, byte_tokenizer(), attention=path)
     assert "self_check=False" in (caught.value.hint or "")
-    PromptCache(model, byte_tokenizer(), attention=path, self_check=False)
+    paper_engine(model, byte_tokenizer(), attention=path, self_check=False)
     with caplog.at_level(logging.WARNING), pytest.raises(UnsupportedModelError, match="on the assembled path"):
-        PromptCache(model, byte_tokenizer())
+        paper_engine(model, byte_tokenizer())
     assert f"from layer {layer} on" in caplog.text
 
 
@@ -72,27 +72,27 @@ def test_a_wrong_rotation_is_refused_in_the_compact_layout_only(monkeypatch):
 
     find = adapter_module.find_rotations
     monkeypatch.setattr(adapter_module, "find_rotations", too_fast)
-    engine = PromptCache(tiny_llama(seed=110), byte_tokenizer())
+    engine = paper_engine(tiny_llama(seed=110), byte_tokenizer())
     with pytest.raises(UnsupportedModelError, match="layout 'compact' on the segments path: from layer 0 on the keys"):
         engine.load_schema('<schema name="s">text</schema>', layout="compact")
     for attention in ("segments", "assembled"):
         with pytest.raises(UnsupportedModelError, match="layout 'compact'"):
-            PromptCache(tiny_llama(seed=110), byte_tokenizer(), layout="compact", attention=attention)
+            paper_engine(tiny_llama(seed=110), byte_tokenizer(), layout="compact", attention=attention)
 
 
 def test_the_result_is_remembered(monkeypatch):
     model = tiny_llama(seed=120)
-    PromptCache(model, byte_tokenizer())
+    paper_engine(model, byte_tokenizer())
     monkeypatch.setattr(self_check, "_look", lambda *_: "a fault")
-    PromptCache(model, byte_tokenizer())
-    PromptCache(tiny_llama(seed=120), byte_tokenizer())
+    paper_engine(model, byte_tokenizer())
+    paper_engine(tiny_llama(seed=120), byte_tokenizer())
     assert fault_of(ModelAdapter(tiny_llama(seed=121)), "segments", "reserved") == "a fault"
     with pytest.raises(UnsupportedModelError, match="a fault"):
-        PromptCache(tiny_llama(seed=121), byte_tokenizer())
-    assert PromptCache(tiny_llama(seed=121), byte_tokenizer(), self_check=False).attention == "segments"
+        paper_engine(tiny_llama(seed=121), byte_tokenizer())
+    assert paper_engine(tiny_llama(seed=121), byte_tokenizer(), self_check=False).attention == "segments"
 
 
 def test_mps_is_taken_by_its_check_alone(monkeypatch):
     monkeypatch.setattr(ModelAdapter, "devices", (torch.device("mps"),))
     with pytest.raises(RequestError, match="self-check"):
-        PromptCache(tiny_llama(), byte_tokenizer(), self_check=False)
+        paper_engine(tiny_llama(), byte_tokenizer(), self_check=False)

@@ -17,6 +17,7 @@ from tests.engine.test_families import expected
 from tests.families import FAMILIES, family_model
 from tests.family_oracle import PROMPT, SCHEMA, SHORT, given
 from tests.oracle import tokens
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer
 
 WINDOWED = [name for name, family in FAMILIES.items() if any(family.windows)]
@@ -24,7 +25,7 @@ PATHS = [(name, path) for name in WINDOWED for path in FAMILIES[name].paths]
 
 
 def engine_on(name: str, path: str, layout: str = "reserved") -> PromptCache:
-    engine = PromptCache(family_model(name), byte_tokenizer(), layout=layout, attention=path, self_check=False)
+    engine = paper_engine(family_model(name), byte_tokenizer(), layout=layout, attention=path, self_check=False)
     engine.load_schema(SCHEMA)
     return engine
 

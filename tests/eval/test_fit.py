@@ -12,6 +12,7 @@ from eval.longbench.sample import Sample
 from eval.longbench.tasks import TASKS
 from promptcache import PromptCache
 from promptcache.errors import RequestError
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 from tests.tokenizers import published
 
@@ -23,7 +24,7 @@ def _record(context: str = "word " * 300, answer: str = "gold") -> Record:
 @pytest.fixture(scope="module", params=["bytes", "smollm2", "bos"])
 def engine(request) -> PromptCache:
     tokenizer = published("smollm2") if request.param == "smollm2" else byte_tokenizer(bos=request.param == "bos")
-    return PromptCache(tiny_llama(vocab_size=len(tokenizer), max_position_embeddings=1024), tokenizer)
+    return paper_engine(tiny_llama(vocab_size=len(tokenizer), max_position_embeddings=1024), tokenizer)
 
 
 @pytest.mark.parametrize("task", ["2wikimqa", "trec", "lcc", "passage_count"])

@@ -9,6 +9,7 @@ from eval.longbench.gap_case import build_gap_case, join_pieces
 from eval.longbench.parts import PromptParts
 from eval.longbench.tasks import TASKS
 from promptcache import PromptCache
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 
 PARTS = PromptParts("Read: ", "Passage 1:\nA\nPassage 2:\nB\nPassage 3:\nC\n", "Who?")
@@ -16,7 +17,7 @@ PARTS = PromptParts("Read: ", "Passage 1:\nA\nPassage 2:\nB\nPassage 3:\nC\n", "
 
 @pytest.fixture(scope="module")
 def engine() -> PromptCache:
-    return PromptCache(tiny_llama(max_position_embeddings=8192), byte_tokenizer())
+    return paper_engine(tiny_llama(max_position_embeddings=8192), byte_tokenizer())
 
 
 def _plan(engine: PromptCache, task: str, gap: int, parts: PromptParts = PARTS):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from eval.hook import MeasurementError, TokenHook
-from promptcache import PromptCache
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 
 
@@ -24,7 +24,7 @@ def test_it_counts_each_pass_and_lets_go() -> None:
 
 
 def test_what_was_expected_is_counted_from_there_on() -> None:
-    engine = PromptCache(tiny_llama(), byte_tokenizer())
+    engine = paper_engine(tiny_llama(), byte_tokenizer())
     with TokenHook(engine.model) as hook:
         engine.logits("four")
         hook.expect("reuse", [4])

@@ -12,6 +12,7 @@ from eval.hook import TokenHook
 from eval.stock_model import StockModel
 from promptcache import PromptCache
 from tests.oracle import full_prefill_logits
+from tests.paper import paper_engine
 from tests.tiny import IM_END, byte_tokenizer, tiny_llama
 
 IDS = list(b"a prompt of some length")
@@ -20,7 +21,7 @@ ANSWER = list(b"yes")
 
 @pytest.fixture(scope="module")
 def engine() -> PromptCache:
-    return PromptCache(tiny_llama(), byte_tokenizer())
+    return paper_engine(tiny_llama(), byte_tokenizer())
 
 
 @pytest.fixture
@@ -83,10 +84,10 @@ def test_the_reply_ends_where_it_is_told_to(engine, stock) -> None:
 
 def test_the_ends_are_the_engines() -> None:
     tokenizer = byte_tokenizer()
-    assert end_ids(PromptCache(tiny_llama(), tokenizer)) == {IM_END}
+    assert end_ids(paper_engine(tiny_llama(), tokenizer)) == {IM_END}
     model = tiny_llama(eos_token_id=7)
     model.generation_config.eos_token_id = [8, 9]
-    assert end_ids(PromptCache(model, tokenizer)) == {7, 8, 9, IM_END}
+    assert end_ids(paper_engine(model, tokenizer)) == {7, 8, 9, IM_END}
 
 
 def test_the_attention_function_is_off_during_the_call_and_back_after(engine, stock, monkeypatch) -> None:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from promptcache import PromptCache
 from promptcache.layout.encodings.key import KeyContext
 from promptcache.layout.policies.reserved import Reserved
 from promptcache.models.loading import LoadedModel
 from promptcache.models.tokenizer import HFTokenizer
 from promptcache.pml import read_prompt, read_schema
 from tests.layout.dialogues import reference_ids, spoken
+from tests.paper import paper_engine
 
 NAMES = (
     "code_generation_bookstore",
@@ -56,7 +56,7 @@ def test_no_other_file_is_there(folder: Path) -> None:
 
 @pytest.mark.model
 def test_a_prompt_with_nothing_new_answers_once_it_asks(folder: Path, real_engine_model: LoadedModel) -> None:
-    engine = PromptCache(real_engine_model.model, real_engine_model.tokenizer)
+    engine = paper_engine(real_engine_model.model, real_engine_model.tokenizer)
     loaded = engine.load_schema(folder / "schema_mbti_short.xml")
     prompt = read_prompt(folder / "prompt_mbti.xml")
     plan = engine.plan(prompt)

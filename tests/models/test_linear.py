@@ -9,11 +9,11 @@ import pytest
 import torch
 from torch import nn
 
-from promptcache import PromptCache
 from promptcache.errors import RequestError
 from promptcache.models.linear import _PACKED_ROWS, _SPLIT_ROWS, PackedLinear, SplitLinear, _pieces, for_few_rows
 from tests.engine.comparison import agrees
 from tests.oracle import tokens
+from tests.paper import paper_engine
 from tests.tiny import byte_tokenizer, tiny_llama
 
 _SCHEMA = '<schema name="s"><module name="a">abcde</module><module name="b">xyz</module></schema>'
@@ -57,14 +57,14 @@ def test_the_callers_model_stays_and_its_weights_are_shared(prepack: bool):
 @pytest.mark.parametrize("threads", [2], indirect=True)
 @pytest.mark.usefixtures("threads")
 def test_reuse_equals_the_oracle(prepack: bool):
-    engine = PromptCache(tiny_llama(), byte_tokenizer(), layout="reserved", prepack=prepack)
+    engine = paper_engine(tiny_llama(), byte_tokenizer(), layout="reserved", prepack=prepack)
     given = [*tokens(b"abcde", 0, "a"), *tokens(b"xyz", 5, "b"), *tokens(b"why?", 8)]
     agrees(engine, _SCHEMA, _PROMPT, given)
 
 
 def test_states_are_those_of_the_same_model():
     model = tiny_llama()
-    plain, fast = PromptCache(model, byte_tokenizer()), PromptCache(model, byte_tokenizer(), prepack=True)
+    plain, fast = paper_engine(model, byte_tokenizer()), paper_engine(model, byte_tokenizer(), prepack=True)
     assert plain._context == fast._context
 
 
@@ -72,7 +72,7 @@ def test_states_are_those_of_the_same_model():
 @pytest.mark.usefixtures("threads")
 def test_hooks_of_the_callers_model_see_our_passes():
     model = copy.deepcopy(tiny_llama())
-    engine = PromptCache(model, byte_tokenizer())
+    engine = paper_engine(model, byte_tokenizer())
     engine.load_schema(_SCHEMA)
     seen: list[str] = []
     layer = model.model.layers[0]
@@ -101,7 +101,7 @@ def test_weights_that_change_in_place_are_those_of_our_passes():
 
 def test_a_model_put_into_training_mode_later_is_refused():
     model = copy.deepcopy(tiny_llama())
-    engine = PromptCache(model, byte_tokenizer())
+    engine = paper_engine(model, byte_tokenizer())
     model.train()
     with pytest.raises(RequestError, match="training mode"):
         engine.load_schema(_SCHEMA)
@@ -128,4 +128,4 @@ def test_other_dtypes_are_left_alone_and_refused_for_prepack():
     model = copy.deepcopy(tiny_llama()).bfloat16()
     assert for_few_rows(model) is model
     with pytest.raises(RequestError, match="prepack is for float32"):
-        PromptCache(model, byte_tokenizer(), prepack=True)
+        paper_engine(model, byte_tokenizer(), prepack=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from promptcache import Prompt, PromptCache, Schema
+from promptcache import Prompt, Schema
 from promptcache.errors import UnsupportedModelError
 from promptcache.kv.block import KVBlock
 from promptcache.kv.rotation import moved
@@ -16,6 +16,7 @@ from promptcache.models.adapter import ModelAdapter
 from promptcache.runtime.states import segmented
 from tests.engine.comparison import distance, shifted_by
 from tests.oracle import next_token_logits, tokens
+from tests.paper import paper_engine
 from tests.tiny import tiny_llama
 
 SHIFTS = (1, 100, 1000, 4000)
@@ -79,7 +80,7 @@ def test_moved_keys_of_the_default_model(real_engine_model: Any, shift: int):
 )
 def test_the_default_model_answers_alike_with_a_moved_module(real_engine_model: Any, attention: str, shift: int):
     model, tokenizer = real_engine_model.model, real_engine_model.tokenizer
-    engine = PromptCache(model, tokenizer, layout="compact", attention=attention)
+    engine = paper_engine(model, tokenizer, layout="compact", attention=attention)
     filler = tokenizer.decode([tokenizer(" word").input_ids[0]] * shift)
     note = "\nA ticket costs twelve euros. Children under six pay nothing.\n" * 4
     engine.load_schema(Schema.from_modules({"filler": filler, "note": note}, name="s", separator=""))

@@ -8,11 +8,11 @@ import pytest
 import transformers
 from transformers import AutoModelForCausalLM, MistralConfig, Qwen2Config, T5Config, T5ForConditionalGeneration
 
-from promptcache import PromptCache
 from promptcache.errors import UnsupportedModelError
 from promptcache.models.support import refuse_unsupported
 from promptcache.runtime.encoder import ModuleEncoder
 from tests.families import FAMILIES, family_model
+from tests.paper import paper_engine
 from tests.tiny import VOCAB_SIZE, byte_tokenizer, tiny_llama
 
 SMALL: dict[str, Any] = {
@@ -87,7 +87,7 @@ def test_refused(config, settings, reason):
     model = AutoModelForCausalLM.from_config(found).eval()
     for layout in ("reserved", "compact"):
         with pytest.raises(UnsupportedModelError, match=reason) as caught:
-            PromptCache(model, byte_tokenizer(), layout=layout)
+            paper_engine(model, byte_tokenizer(), layout=layout)
         assert caught.value.hint and type(model).__name__ in str(caught.value)
 
 
@@ -96,7 +96,7 @@ def test_an_encoder_decoder_is_refused():
         T5Config(vocab_size=VOCAB_SIZE, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
     )
     with pytest.raises(UnsupportedModelError, match="encoder-decoder"):
-        PromptCache(model, byte_tokenizer())
+        paper_engine(model, byte_tokenizer())
 
 
 @pytest.mark.parametrize("name", FAMILIES)
@@ -105,16 +105,16 @@ def test_layouts_and_paths_that_a_family_cannot_do(name):
     for layout in {"reserved", "compact"} - set(family.layouts):
         other, *_ = family.layouts
         with pytest.raises(UnsupportedModelError) as caught:
-            PromptCache(model, byte_tokenizer(), layout=layout)
+            paper_engine(model, byte_tokenizer(), layout=layout)
         assert f"layout='{other}'" in (caught.value.hint or "")
-        engine = PromptCache(model, byte_tokenizer(), layout=other)
+        engine = paper_engine(model, byte_tokenizer(), layout=other)
         with pytest.raises(UnsupportedModelError):
             engine.load_schema('<schema name="s">text</schema>', layout=layout)
     layout = family.layouts[0]
-    assert PromptCache(model, byte_tokenizer(), layout=layout).attention == family.paths[0]
+    assert paper_engine(model, byte_tokenizer(), layout=layout).attention == family.paths[0]
     if "segments" not in family.paths:
         with pytest.raises(UnsupportedModelError, match="where they lie") as caught:
-            PromptCache(model, byte_tokenizer(), layout=layout, attention="segments")
+            paper_engine(model, byte_tokenizer(), layout=layout, attention="segments")
         assert "assembled" in (caught.value.hint or "")
 
 
@@ -122,7 +122,7 @@ def test_a_window_that_the_configuration_does_not_tell_is_refused():
     model = AutoModelForCausalLM.from_config(Qwen2Config(**SMALL)).eval()
     model.model.layers[1].self_attn.sliding_window = 4
     with pytest.raises(UnsupportedModelError, match="layer 1 has a window of 4 positions"):
-        PromptCache(model, byte_tokenizer())
+        paper_engine(model, byte_tokenizer())
 
 
 def test_what_has_none_of_it_is_taken():

@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from promptcache.errors import PromptError
 from promptcache.pml import Schema, bind, parse_prompt, parse_schema, read_schema
 from promptcache.source import Source
+from tests.paper import paper_engine
 from tests.schemas.repository import SCHEMAS
 
 if TYPE_CHECKING:
@@ -78,9 +79,8 @@ def test_the_error_that_is_shown(schemas: dict[str, Schema]) -> None:
 
 @pytest.mark.model
 def test_the_examples_of_warnings_warn(real_engine_model: LoadedModel) -> None:
-    from promptcache import PromptCache
 
-    engine = PromptCache(real_engine_model.model, real_engine_model.tokenizer)
+    engine = paper_engine(real_engine_model.model, real_engine_model.tokenizer)
     rows = re.findall(r"^\| ([^|]+) \| `(<module.*|<union.*|Hello.*)` \|$", README, re.MULTILINE)
     assert len(rows) == 5
     expected = ["in mid-word", "a lone space", "has one member", "is cut to", "outside of the turns"]

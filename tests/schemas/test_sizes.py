@@ -9,6 +9,7 @@ import pytest
 
 from promptcache import PromptCache
 from promptcache.pml import bind, read_prompt, read_schema
+from tests.paper import paper_engine
 from tests.schemas.repository import NAMES, PROMPTS, SCHEMAS, TIMED, answer_of, prompts_of, title
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ pytestmark = pytest.mark.model
 @pytest.fixture(scope="module")
 def engine(real_engine_model: LoadedModel) -> PromptCache:
     """Holds all schemas, and has run the model for none of them."""
-    engine = PromptCache(real_engine_model.model, real_engine_model.tokenizer)
+    engine = paper_engine(real_engine_model.model, real_engine_model.tokenizer)
     for name in NAMES:
         engine.load_schema(SCHEMAS / f"{name}.xml", encode=False)
     return engine
