@@ -18,14 +18,15 @@ class ReuseRow:
     repair: str = "none"
 
 
-REPAIRS = ("link:8", "query:0.15")
+REPAIRS = ("within:1.5", "query:0.1")
 """The repair policies that `quality` and `ttft` show beside none; `tradeoff` compares more."""
 
 ROWS = (
     ReuseRow("whole", "whole"),
     ReuseRow("modular", "modular"),
-    ReuseRow("anchored", "modular", encoding="anchored"),
     *(ReuseRow(repair, "modular", repair=repair) for repair in REPAIRS),
+    ReuseRow("anchored", "modular", encoding="anchored"),
+    *(ReuseRow(f"anchored {repair}", "modular", encoding="anchored", repair=repair) for repair in REPAIRS),
 )
 """A further way is a further row; records are then computed anew for all rows, into another results folder."""
 
@@ -33,6 +34,6 @@ FULL = "full"
 NO_CONTEXT = "no context"
 """The same question with nothing to read: how far off a prediction is that ignores the context."""
 
-SCORED = (FULL, "whole", "modular")
+SCORED = (FULL, "whole", "modular", f"anchored {REPAIRS[0]}")
 """The rows whose answers are written to their end and scored, unless a run names others: that can take longer than all
 else, and says less."""

@@ -14,7 +14,7 @@ from eval.reports.by_dataset import Row, by_dataset, paper_and_others
 from eval.reports.fidelity import column, cost_in_words, dataset_table, is_scored, pooled_table
 from eval.reports.run_facts import run_facts
 from eval.results import RunFolder
-from eval.rows import FULL, NO_CONTEXT, ROWS
+from eval.rows import FULL, NO_CONTEXT, REPAIRS, ROWS
 from eval.table import markdown_table
 
 _METRICS = {
@@ -44,9 +44,10 @@ def _introduction() -> Iterator[str]:
     yield (
         f"Rows. `{FULL}`: the stock model over the whole prompt. `whole`: instruction and context stored as one text."
         " `modular`: every passage, paragraph, example, file or window stored apart, encoding `isolated`, nothing"
-        " computed again; `anchored`: the same, encoded behind the instruction; `link:8`, `query:0.15`: `modular` with"
-        f" that repair. `{NO_CONTEXT}`: the stock model with the context left out. Modules are tokenized apart, so"
-        " ids can differ at their borders: each row is held against a full prefill of its own ids"
+        " computed again; `anchored`: the same, encoded behind the instruction; with the name of a repair"
+        f" ({', '.join(f'`{name}`' for name in REPAIRS)}): the same with that repair. `{NO_CONTEXT}`: the stock model"
+        " with the context left out. Modules are tokenized apart, so ids can differ at their borders: each row is held"
+        " against a full prefill of its own ids"
         f" (`{NO_CONTEXT}` against that of the whole prompt). A hook on the model proved that the full prefill"
         " computed every token and reuse only the fresh ones. Decoding is greedy.\n"
     )

@@ -100,8 +100,8 @@ def test_quality_pools_records_and_stands_beside_the_paper(tmp_path: Path) -> No
     report = (tmp_path / "report.md").read_text()
     lines = [[cell.strip() for cell in line.split("|")] for line in report.split("\n")]
     scores = next(line for line in lines if line[1:2] == ["2WikiMQA (F1)"])
-    assert scores[2:7] == ["2", "100", "25.00", "25.00", "20.00"] and scores[7] == "0.00"
-    assert scores[8:12] == ["16.63 / 13.95", "14.59 / 17.69", "10.44 / 13.70", "14.42 / 15.07"]
+    assert scores[2:8] == ["2", "100", "25.00", "25.00", "20.00", "20.00"] and scores[8] == "0.00"
+    assert scores[9:13] == ["16.63 / 13.95", "14.59 / 17.69", "10.44 / 13.70", "14.42 / 15.07"]
     assert next(line for line in lines if line[1:2] == ["lcc (edit similarity)"])[2] == "2"
     pooled = [line for line in lines if line[1:2] == ["modular"]]
     assert [line[2] for line in pooled] == ["3", "2", "2"]  # all, passages, the paper's

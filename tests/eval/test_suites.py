@@ -162,19 +162,19 @@ def test_whole_is_the_full_prefill_and_modular_is_not(finished: dict[str, Path])
 
 
 def test_any_row_can_be_scored_or_none(place, tmp_path, monkeypatch) -> None:
-    for number, scored in enumerate(("[]", "[no context, 'link:8']")):
+    for number, scored in enumerate(("[]", "[no context, 'query:0.1']")):
         monkeypatch.setitem(OPTIONS, "quality", f"{{scored: {scored}}}")
         out = tmp_path / str(number)
         assert _run(place, "quality", out) == 0
         for row in _rows(out).values():
             texts = {name for name, values in row["rows"].items() if values["text"] is not None}
-            assert texts == ({"no context", "link:8"} if number else set())
+            assert texts == ({"no context", "query:0.1"} if number else set())
 
 
 def test_a_folder_from_before_a_row_was_added_is_refused(finished, place, monkeypatch, capsys) -> None:
     monkeypatch.setattr("eval.suites.quality.ROWS", (*ROWS, ReuseRow("another", "modular")))
     assert _run(place, "quality", finished["quality"]) == 1
-    assert "other rows than anchored, another, full" in capsys.readouterr().err
+    assert "other rows than anchored, anchored query:0.1, anchored within:1.5, another, full" in capsys.readouterr().err
 
 
 def test_gaps_are_sorted_and_held_against_none(finished: dict[str, Path]) -> None:

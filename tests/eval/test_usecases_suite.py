@@ -12,6 +12,7 @@ from eval.__main__ import main
 from eval.paper import PAPER_USE_CASES
 from eval.reports.usecases import write_report
 from eval.results import RunFolder
+from eval.rows import REPAIRS
 from eval.stock_model import StockModel
 from eval.suites import usecases
 from promptcache import PromptCache
@@ -56,10 +57,10 @@ def test_every_use_case_of_the_paper_has_a_schema(finished: Path) -> None:
         assert row["default"] == "none" and row["encode_ms"] > 0 and len(row["prompts"]) == 1
         for prompt in row["prompts"].values():
             stock, none = prompt["stock"], prompt["ours"]["none"]
-            assert list(prompt["ours"]) == ["none", "link:8", "query:0.15"]
+            assert list(prompt["ours"]) == ["none", *REPAIRS]
             assert stock["tokens"] == none["tokens"] > none["fresh"] == none["computed"] > 0
             assert none["modules"] >= modules[name] and (prompt["gaps"] > 0) == (name != "code")
-            assert none["computed"] < prompt["ours"]["link:8"]["computed"] < none["tokens"]
+            assert none["computed"] < prompt["ours"]["within:1.5"]["computed"] < none["tokens"]
             for side in (stock, *prompt["ours"].values()):
                 assert len(side["ttft_ms"]) == 2 and min(side["ttft_ms"]) > 0
     report = (finished / "report.md").read_text(encoding="utf-8")
