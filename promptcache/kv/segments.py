@@ -71,9 +71,10 @@ class SegmentView:
 
     def behind(self) -> SegmentView:
         """The same for rows that stand behind all of it."""
-        if self.first_rows is None:
-            return replace(self, first_row=0)
-        return replace(self, first_row=0, first_rows=self.first_rows.where(self.first_rows == NEVER, 0))
+        first_rows = None
+        if self.first_rows is not None and bool((never := self.first_rows == NEVER).any()):
+            first_rows = self.first_rows.where(never, 0)
+        return replace(self, first_row=0, first_rows=first_rows)
 
 
 @dataclass(frozen=True)

@@ -186,7 +186,9 @@ def test_scaffolds_and_anchors(encoding):
     assert distance(engine.logits(prompt, repair="link:2"), expected) < limit
 
 
-def test_later_tokens_see_what_was_repaired(engine):
+@pytest.mark.parametrize("gathered", [0, 128])
+def test_later_tokens_see_what_was_repaired(engine, gathered, monkeypatch):
+    monkeypatch.setattr(segmented, "GATHERED_TOKENS", gathered)
     chosen = repair_tokens(given(), SEAMS)
     done = engine.generate(PROMPT, max_new_tokens=4, repair="link:1")
     for number, token in enumerate(done.token_ids):

@@ -25,10 +25,10 @@ GATHERED_TOKENS = 128
 every layer, takes longer than the copy. Measured on two cores: a call costs 30 to 70 microseconds before its first key,
 copying and turning a token 0.1 to 0.3."""
 
-_COVER_SCORES, _HOLE_TOKENS = 1 << 17, 64
+_COVER_ROWS, _COVER_SCORES, _HOLE_TOKENS = 256, 1 << 17, 64
 """Neighbours that only a part of the rows sees, or with tokens between that are computed again, are attended as one
-under a mask: of at most so many rows times tokens, or reading the mask takes longer than the calls that it saves, and
-over holes of at most so many tokens. Measured on two cores, 60 rows and 2,048 tokens in 7 pieces: 3.4 ms a layer
+under a mask: for at most so many rows, of at most so many rows times tokens, or reading the mask takes longer than the
+calls that it saves, and over holes of at most so many tokens. Measured on two cores, 60 rows and 2,048 tokens in 7 pieces: 3.4 ms a layer
 instead of 4.2, and 3.2 where no mask is needed; one row, 0.8 instead of 1.4; 6,144 tokens in one take longer than in 7
 pieces."""
 
@@ -54,7 +54,7 @@ class SegmentedState:
         self.ids, self.positions = plan.computed_ids, plan.computed_positions
         limit = GATHERED_TOKENS if gathered_tokens is None else gathered_tokens
         stretches = _stretches(plan, blocks, self.positions)
-        if adapter.devices.are_cpu and not adapter.has_windows:
+        if len(self.ids) <= _COVER_ROWS and adapter.devices.are_cpu and not adapter.has_windows:
             stretches = _covered(stretches, _COVER_SCORES // len(self.ids), limit)
         gathered = [each for each in stretches if each.block.seq_len <= limit]
         viewed = [each for each in stretches if each.block.seq_len > limit]
