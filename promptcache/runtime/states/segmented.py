@@ -28,9 +28,9 @@ copying and turning a token 0.1 to 0.3."""
 _COVER_ROWS, _COVER_SCORES, _HOLE_TOKENS = 256, 1 << 17, 64
 """Neighbours that only a part of the rows sees, or with tokens between that are computed again, are attended as one
 under a mask: for at most so many rows, of at most so many rows times tokens, or reading the mask takes longer than the
-calls that it saves, and over holes of at most so many tokens. Measured on two cores, 60 rows and 2,048 tokens in 7 pieces: 3.4 ms a layer
-instead of 4.2, and 3.2 where no mask is needed; one row, 0.8 instead of 1.4; 6,144 tokens in one take longer than in 7
-pieces."""
+calls that it saves, and over holes of at most so many tokens. Measured on two cores, 60 rows and 2,048 tokens in 7
+pieces: 3.4 ms a layer instead of 4.2, and 3.2 where no mask is needed; one row, 0.8 instead of 1.4; 6,144 tokens in one
+take longer than in 7 pieces."""
 
 _NOWHERE = -1
 """The place of what no row sees."""
