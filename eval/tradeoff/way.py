@@ -24,7 +24,7 @@ DEFAULT_WAYS = (
     "query:0.25",
     "auto:0.15",
     "anchored none",
-    "anchored link:4",
+    "anchored link:8",
     "anchored within:1.5",
     "anchored query:0.05",
     "anchored query:0.1",
