@@ -16,7 +16,8 @@ from torch.nn.functional import pad
 
 from promptcache.kv.kernel import Part, attend, merge
 from promptcache.kv.rotation import Rotary, Rotations
-from promptcache.kv.segments import MASKED_ROWS, Layers, Segments, attend_all, attend_in_order, attend_segments
+from promptcache.kv.segment_view import Layers
+from promptcache.kv.segments import MASKED_ROWS, Segments, attend_all, attend_in_order, attend_segments
 from promptcache.kv.tails import Bucket, Tails
 
 _MOST_PARTS = 32

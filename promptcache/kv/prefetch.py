@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import torch
 
 from promptcache.kv.devices import Devices
-from promptcache.kv.segments import SegmentView
+from promptcache.kv.segment_view import SegmentView
 from promptcache.kv.transfers import Mark, Transfers, transfers
 
 _AHEAD = 2

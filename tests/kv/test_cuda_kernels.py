@@ -12,7 +12,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from promptcache.kv import kernel
 from promptcache.kv.kernel import attend, merge
 from promptcache.kv.kernels import cuda
-from promptcache.kv.segments import Segments, SegmentView, attend_segments
+from promptcache.kv.segment_view import SegmentView
+from promptcache.kv.segments import Segments, attend_segments
 from tests.kv.fake_gpu import fake_gpu
 from tests.kv.plain import plain_attend
 

@@ -9,7 +9,7 @@ from promptcache.kv.arena import Arena, PinnedArena
 from promptcache.kv.block import KVBlock
 from promptcache.kv.devices import Devices
 from promptcache.kv.prefetch import Prefetch, fetched
-from promptcache.kv.segments import SegmentView
+from promptcache.kv.segment_view import SegmentView
 from promptcache.kv.transfers import transfers
 from tests.kv.fake_transfers import GPU, fake_transfers
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from promptcache.kv import segments
-from promptcache.kv.segments import Segments, SegmentView, attend_segments
+from promptcache.kv.segment_view import SegmentView
+from promptcache.kv.segments import Segments, attend_segments
 from tests.kv.plain import plain_attend
 
 

@@ -34,7 +34,7 @@ def test_it_stays_within_its_share(engine: PromptCache, share: float, beside: in
     spent = fresh + repaired + beside + asked * (fresh + beside)
     budget = share * (done.usage.prompt_tokens + beside)
     assert spent <= max(budget + 1, fresh + beside)
-    if share >= 0.35 and not done.exact:
+    if share >= 0.2 and not done.exact:
         assert spent > budget - 2
 
 

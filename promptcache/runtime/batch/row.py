@@ -9,7 +9,8 @@ import torch
 
 from promptcache.kv.prefetch import fetched
 from promptcache.kv.rotation import Turns
-from promptcache.kv.segments import Segments, SegmentView
+from promptcache.kv.segment_view import SegmentView
+from promptcache.kv.segments import Segments
 from promptcache.kv.window import Windows
 from promptcache.layout.plan import RequestPlan
 from promptcache.layout.token_tree import TokenTree

@@ -10,7 +10,7 @@ from promptcache.kv.block import KVBlock
 from promptcache.kv.devices import Devices
 from promptcache.kv.prefetch import fetched
 from promptcache.kv.rotation import Rotations, gather
-from promptcache.kv.segments import SegmentView
+from promptcache.kv.segment_view import SegmentView
 from promptcache.runtime.batch.pieces import Piece, Reused, Use, joined, pieces
 from promptcache.runtime.batch.pools import by_place, pooled_uses, pools, side_by_side
 

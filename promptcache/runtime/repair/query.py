@@ -18,7 +18,7 @@ class Query:
     number of tokens before it in its own module. States that are right already are never chosen.
 
     How far a stored state is from a full prefill's falls with what it saw: on passages of LongBench it was 1 for a
-    module's first token, 0.36 for the next but four, 0.15 for the fiftieth, 0.07 for the four hundredth (of the mean
+    module's first token, 0.36 for the fifth to eighth, 0.15 for the fiftieth, 0.07 for the four hundredth (of the mean
     state's norm, default model). A choice by attention alone left three times the divergence at equal cost.
     """
 

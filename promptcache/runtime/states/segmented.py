@@ -12,7 +12,8 @@ from promptcache.kv.arena import coalesce, gap, span
 from promptcache.kv.block import KVBlock
 from promptcache.kv.prefetch import fetched
 from promptcache.kv.rotation import Turns, gather
-from promptcache.kv.segments import NEVER, Segments, SegmentView
+from promptcache.kv.segment_view import NEVER, SegmentView
+from promptcache.kv.segments import Segments
 from promptcache.kv.window import Windows
 from promptcache.layout.plan import RequestPlan, Run
 from promptcache.layout.token_tree import TokenTree
