@@ -18,8 +18,8 @@ class ReuseRow:
     repair: str = "none"
 
 
-REPAIRS = ("within:1.5", "query:0.1")
-"""The repair policies that `quality` and `ttft` show beside none; `tradeoff` compares more."""
+REPAIRS = ("link:8", "query:0.1")
+"""The repair policies that are shown beside none, the engine's default first; `tradeoff` compares more."""
 
 ROWS = (
     ReuseRow("whole", "whole"),
@@ -30,10 +30,16 @@ ROWS = (
 )
 """A further way is a further row; records are then computed anew for all rows, into another results folder."""
 
+DEFAULT = f"anchored {REPAIRS[0]}"
+"""The row that an engine answers like unless told otherwise."""
+
+TIMED = tuple(row for row in ROWS if row.name in ("whole", "modular", DEFAULT, f"anchored {REPAIRS[1]}"))
+"""The rows of `ttft`. Those that share an encoding stand together."""
+
 FULL = "full"
 NO_CONTEXT = "no context"
 """The same question with nothing to read: how far off a prediction is that ignores the context."""
 
-SCORED = (FULL, "whole", "modular", f"anchored {REPAIRS[0]}")
+SCORED = (FULL, "whole", "modular", DEFAULT)
 """The rows whose answers are written to their end and scored, unless a run names others: that can take longer than all
 else, and says less."""

@@ -17,7 +17,7 @@ from promptcache.errors import RequestError
 
 _DATASETS = ("2wikimqa", "hotpotqa", "musique", "multi_news", "passage_retrieval_en")
 _LENGTHS = (2048, 6144)
-_SCORED = ("none", "within:1.5", "query:0.1")
+_SCORED = ("none", "anchored link:8", "anchored query:0.1")
 
 
 def run(config: EvalConfig, results: RunFolder) -> None:

@@ -5,23 +5,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
+from itertools import groupby
 from typing import Any
 
 from eval.config import EvalConfig
-from eval.engine import end_ids, loaded, max_positions, open_engine
+from eval.engine import end_ids, loaded, max_positions
 from eval.longbench.case import build_case
 from eval.longbench.fit import fit
 from eval.longbench.sample import Sample, choose_samples, longest
-from eval.longbench.split import Split
 from eval.options import check_options
 from eval.progress import work_through
 from eval.reports.ttft import write_report
 from eval.results import RunFolder
-from eval.rows import REPAIRS
+from eval.rows import TIMED
+from eval.sides import Sides
 from eval.stock_model import StockModel
 from eval.timed import OurSide, StockSide
 
-_SPLITS: tuple[Split, ...] = ("whole", "modular")
 _SHORTEST = 512  # tokens: where the growth curve begins
 
 
@@ -64,7 +64,8 @@ class _Bench:
 
     def __init__(self, config: EvalConfig) -> None:
         self.config = config
-        self.engine = open_engine(config)
+        self.sides = Sides.open(config)
+        self.engine = self.sides.engine
         self.stock = StockModel(self.engine.model, end_ids(self.engine))
 
     def measure(self, sample: Sample) -> dict[str, Any]:
@@ -72,12 +73,11 @@ class _Bench:
         parts = fit(self.engine, sample, self.config.truncate)
         with ExitStack() as stack:
             sides: dict[str, OurSide] = {}
-            for split in _SPLITS:
+            for (split, encoding), rows in groupby(TIMED, key=lambda row: (row.split, row.encoding)):
+                engine = self.sides.with_encoding(encoding).engine
                 case = build_case(sample.task, parts, split, f"{sample.record.index}-{split}")
-                schema = stack.enter_context(loaded(self.engine, case.schema))
-                sides[split] = OurSide(self.engine, case.prompt, schema)
-                if split == "modular":
-                    sides |= {repair: OurSide(self.engine, case.prompt, schema, repair) for repair in REPAIRS}
+                schema = stack.enter_context(loaded(engine, case.schema))
+                sides |= {row.name: OurSide(engine, case.prompt, schema, row.repair) for row in rows}
             whole = sides["whole"].plan
             assert whole.position_ids == tuple(range(whole.num_tokens)), "the stock model would get other positions"
             stock = StockSide(self.stock, self.engine, sides["whole"])

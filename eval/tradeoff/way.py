@@ -17,29 +17,27 @@ DEFAULT_WAYS = (
     "link:1",
     "link:4",
     "link:8",
-    "link:32",
     "within:1.5",
-    "query:0.05",
     "query:0.1",
     "query:0.25",
     "auto:0.15",
     "anchored none",
+    "anchored link:1",
+    "anchored link:4",
     "anchored link:8",
     "anchored within:1.5",
     "anchored query:0.05",
     "anchored query:0.1",
     "anchored query:0.25",
-    "compact none",
-    "compact within:1.5",
-    "compact query:0.1",
+    "anchored link:8+query:0.1",
     "parameters none",
-    "parameters within:1.5",
+    "parameters link:8",
     "parameters query:0.1",
     "gaps none",
-    "gaps within:1.5",
+    "gaps link:8",
     "gaps query:0.1",
 )
-"""Words that are not there mean modular, isolated, reserved."""
+"""Words that are not there mean modular, isolated, reserved. The layout moves no answer, so `compact` is left out."""
 
 
 @dataclass(frozen=True)
