@@ -14,7 +14,7 @@ def test_the_tree(here: Path, model_folder: str) -> None:
     assert result.exit_code == 0
     lines = result.stdout.splitlines()
     assert lines[0].startswith("zoo  ")
-    assert "to encode (isolated, reserved)" in lines[0]
+    assert "to encode (anchored, reserved)" in lines[0]
     shown = [line for line in lines if "module" in line]
     assert [line.split("module ")[1].split()[0] for line in shown] == ["cats", "red", "white", "feed", "news"]
     assert "fresh in every prompt" in shown[-1]
