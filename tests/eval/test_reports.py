@@ -54,7 +54,7 @@ def test_ttft_takes_medians_of_repeats_means_of_records_and_ratios_of_means(tmp_
     main = next(line for line in lines if line[1:3] == ["2WikiMQA", "2"])
     assert main[3:14] == ["1,000", "1,010", "50", "4", "200.0", "20.0", "40.0", "60.0", "10.0", "5.0", "3.3"]
     encode = next(line for line in lines if line[1:4] == ["2WikiMQA", "950.0", "6"])
-    assert encode[4:11] == ["2.0", "950.0", "6", "2.0", "4.0", "4.0", "4.0"]
+    assert encode[4:14] == ["2.0", "950.0", "6", "2.0", "950.0", "7", "2.0", "4.0", "4.0", "4.0"]
     repaired = [line for line in lines if line[1:3] == ["2WikiMQA", "40.0"]]
     assert [line[3:11] for line in repaired] == [["10", "60.0", "1.5", "3.3", "20", "80.0", "2.0", "2.5"]]
     assert ["", "here", "whole, highest dataset: 2WikiMQA", "10.0x", ""] in lines

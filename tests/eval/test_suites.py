@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 from eval.__main__ import main
-from eval.rows import ROWS, SCORED, ReuseRow
+from eval.rows import DEFAULT, ROWS, SCORED, ReuseRow
 from eval.stock_model import StockModel
 from promptcache import PromptCache
+from promptcache.config import DEFAULT_ENCODING, DEFAULT_REPAIR
 from tests.eval.tiny_run import LCC, WIKI, save_data, save_model
 
 OPTIONS = {"ttft": "{long_max_length: 600}", "quality": "{long_max_length: 600}", "gaps": "{gaps: [0, 300, 16]}"}
@@ -133,8 +134,15 @@ def test_schemas_do_not_pile_up(place, suite, tmp_path, monkeypatch) -> None:
     assert not engine.schemas and len(engine.store) == 0
 
 
+def test_the_default_row_is_the_engines_default() -> None:
+    assert f"{DEFAULT_ENCODING} {DEFAULT_REPAIR}" == DEFAULT
+
+
 def test_ttft_counts_and_times(finished: dict[str, Path]) -> None:
     for row in _rows(finished["ttft"]).values():
+        default = row["sides"][DEFAULT]
+        assert default["fresh"] <= default["computed"] < default["tokens"]
+        assert (default["fresh"] == default["computed"]) == default["exact"]
         stock, whole, modular = (row["sides"][side] for side in ("stock", "whole", "modular"))
         assert stock["tokens"] == whole["tokens"] == modular["tokens"]  # bytes: no border changes a token
         assert 0 < whole["fresh"] == modular["fresh"] < whole["tokens"]
@@ -174,7 +182,7 @@ def test_any_row_can_be_scored_or_none(place, tmp_path, monkeypatch) -> None:
 def test_a_folder_from_before_a_row_was_added_is_refused(finished, place, monkeypatch, capsys) -> None:
     monkeypatch.setattr("eval.suites.quality.ROWS", (*ROWS, ReuseRow("another", "modular")))
     assert _run(place, "quality", finished["quality"]) == 1
-    assert "other rows than anchored, anchored query:0.1, anchored within:1.5, another, full" in capsys.readouterr().err
+    assert "other rows than anchored, anchored link:8, anchored query:0.1, another, full" in capsys.readouterr().err
 
 
 def test_gaps_are_sorted_and_held_against_none(finished: dict[str, Path]) -> None:
