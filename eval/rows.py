@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eval.longbench.split import Split
+from promptcache.config import DEFAULT_ENCODING, DEFAULT_REPAIR
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class ReuseRow:
     repair: str = "none"
 
 
-REPAIRS = ("link:8", "query:0.1")
+REPAIRS = (DEFAULT_REPAIR, "query:0.1")
 """The repair policies that are shown beside none, the engine's default first; `tradeoff` compares more."""
 
 ROWS = (
@@ -30,10 +31,14 @@ ROWS = (
 )
 """A further way is a further row; records are then computed anew for all rows, into another results folder."""
 
-DEFAULT = f"anchored {REPAIRS[0]}"
+DEFAULT = f"{DEFAULT_ENCODING} {DEFAULT_REPAIR}"
 """The row that an engine answers like unless told otherwise."""
 
-TIMED = tuple(row for row in ROWS if row.name in ("whole", "modular", DEFAULT, f"anchored {REPAIRS[1]}"))
+TIMED = tuple(
+    row
+    for row in ROWS
+    if row.name in ("whole", "modular") or (row.encoding == DEFAULT_ENCODING and row.repair in REPAIRS)
+)
 """The rows of `ttft`. Those that share an encoding stand together."""
 
 FULL = "full"

@@ -22,7 +22,7 @@ class Sides:
 
     def __init__(self, engine: PromptCache) -> None:
         self.engine = engine
-        self._stock = StockModel(engine.model, end_ids(engine))
+        self.stock = StockModel(engine.model, end_ids(engine))
         self._others: dict[tuple[str, str], Sides] = {}
 
     @classmethod
@@ -33,13 +33,13 @@ class Sides:
     def full_prefill(self, plan: RequestPlan) -> FullPrefill:
         """The stock model over a plan's ids at its positions, nothing reused."""
         with TokenHook(self.engine.model) as hook:
-            prefill = self._stock.prefill(plan.token_ids, plan.position_ids)
+            prefill = self.stock.prefill(plan.token_ids, plan.position_ids)
             hook.expect("full prefill", [plan.num_tokens])
         return prefill
 
     def full_logits(self, prefill: FullPrefill, answer: Sequence[int]) -> Tensor:
         """What the full prefill predicts along an answer: float32 [len(answer), vocab_size]."""
-        return self._stock.continuation_logits(prefill, answer)
+        return self.stock.continuation_logits(prefill, answer)
 
     def reuse_logits(self, prompt: Prompt, computed: int, answer: Sequence[int], repair: str = "none") -> Tensor:
         """What reuse predicts along an answer: float32 [len(answer), vocab_size]. `computed` are the tokens that the
@@ -51,7 +51,7 @@ class Sides:
 
     def full_text(self, prefill: FullPrefill, task: Task) -> str:
         """The full prefill's own answer, by stock `generate`. It uses `prefill` up."""
-        ids = self._stock.reply(prefill, task.max_new_tokens).token_ids
+        ids = self.stock.reply(prefill, task.max_new_tokens).token_ids
         text: str = self.engine.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text[: min((at for stop in task.stop if (at := text.find(stop)) >= 0), default=len(text))]
 

@@ -11,13 +11,14 @@ from eval.options import check_options, names_option
 from eval.progress import work_through
 from eval.reports.tradeoff import write_report
 from eval.results import RunFolder
+from eval.rows import DEFAULT
 from eval.tradeoff.measure import Bench
 from eval.tradeoff.way import find_ways
 from promptcache.errors import RequestError
 
 _DATASETS = ("2wikimqa", "hotpotqa", "musique", "multi_news", "passage_retrieval_en")
 _LENGTHS = (2048, 6144)
-_SCORED = ("none", "anchored link:8", "anchored query:0.1")
+_SCORED = ("none", DEFAULT, "anchored query:0.1")
 
 
 def run(config: EvalConfig, results: RunFolder) -> None:

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from eval.config import EvalConfig
-from eval.engine import end_ids, loaded, max_positions
+from eval.engine import loaded, max_positions
 from eval.longbench.case import build_case
 from eval.longbench.fit import fit
 from eval.longbench.sample import Sample, choose_samples, longest
@@ -19,7 +19,6 @@ from eval.reports.ttft import write_report
 from eval.results import RunFolder
 from eval.rows import TIMED
 from eval.sides import Sides
-from eval.stock_model import StockModel
 from eval.timed import OurSide, StockSide
 
 _SHORTEST = 512  # tokens: where the growth curve begins
@@ -66,7 +65,6 @@ class _Bench:
         self.config = config
         self.sides = Sides.open(config)
         self.engine = self.sides.engine
-        self.stock = StockModel(self.engine.model, end_ids(self.engine))
 
     def measure(self, sample: Sample) -> dict[str, Any]:
         """All sides of one record, interleaved; the side that begins changes from repeat to repeat."""
@@ -80,7 +78,7 @@ class _Bench:
                 sides |= {row.name: OurSide(engine, case.prompt, schema, row.repair) for row in rows}
             whole = sides["whole"].plan
             assert whole.position_ids == tuple(range(whole.num_tokens)), "the stock model would get other positions"
-            stock = StockSide(self.stock, self.engine, sides["whole"])
+            stock = StockSide(self.sides.stock, self.engine, sides["whole"])
             stock.warm_up()
             turns: list[Callable[[], None]] = [stock.take, *(side.take for side in sides.values())]
             for side in sides.values():

@@ -12,7 +12,6 @@ from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plain import plan_plain
 from promptcache.layout.plan import RequestPlan
 from promptcache.layout.policies.policy import policy
-from promptcache.layout.repaired import repaired
 from promptcache.layout.text.tokenizer import Tokenizer
 from promptcache.models.adapter import ModelAdapter
 from promptcache.pml import Prompt, bind
@@ -69,8 +68,7 @@ class Requests:
 
     def shown(self, planned: Planned) -> RequestPlan:
         """The plan with the repaired tokens that can be told without running the model."""
-        passes = planned.layout.passes if planned.layout else ()
-        return repaired(planned.plan, planned.repair.choose(planned.plan, passes, None), passes)
+        return planned.repaired(None)
 
     def settle(self, planned: Planned) -> Settled:
         """The request with its stored states and the plan as it will run."""

@@ -9,7 +9,7 @@ from promptcache.layout.layout import SchemaLayout
 from promptcache.layout.plan import RequestPlan
 from promptcache.layout.repaired import repaired
 from promptcache.runtime.encoder import ModuleEncoder
-from promptcache.runtime.repair.base import RepairPolicy
+from promptcache.runtime.repair.base import Probe, RepairPolicy
 from promptcache.runtime.repair.none import NO_REPAIR
 from promptcache.runtime.repair.probe import AttentionProbe
 from promptcache.store.base import Blocks
@@ -27,6 +27,14 @@ class Planned:
     attention: str
     kept: Blocks = field(default_factory=dict)
     repair: RepairPolicy = NO_REPAIR
+
+    def repaired(self, probe: Probe | None) -> RequestPlan:
+        """The plan with what its policy chooses computed again; for one that is exact no policy is asked."""
+        if self.plan.exact:
+            return self.plan
+        passes = self.layout.passes if self.layout else ()
+        chosen = self.repair.choose(self.plan, passes, probe)
+        return repaired(self.plan, chosen, passes) if chosen else self.plan
 
 
 @dataclass(frozen=True)
@@ -50,8 +58,6 @@ def settle(encoder: ModuleEncoder, planned: Planned) -> Settled:
     if planned.layout is not None:
         blocks, encoded = encoder.blocks(planned.layout, stored)
     blocks.add(planned.kept)
-    passes = planned.layout.passes if planned.layout else ()
     probe = AttentionProbe(encoder.adapter, blocks, planned.attention)
-    chosen = planned.repair.choose(planned.plan, passes, probe)
-    plan = repaired(planned.plan, chosen, passes) if chosen else planned.plan
+    plan = planned.repaired(probe)
     return Settled(plan, blocks, encoded + probe.computed_tokens)

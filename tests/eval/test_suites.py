@@ -135,7 +135,8 @@ def test_schemas_do_not_pile_up(place, suite, tmp_path, monkeypatch) -> None:
 
 
 def test_the_default_row_is_the_engines_default() -> None:
-    assert f"{DEFAULT_ENCODING} {DEFAULT_REPAIR}" == DEFAULT
+    (row,) = [row for row in ROWS if row.name == DEFAULT]
+    assert (row.split, row.encoding, row.repair) == ("modular", DEFAULT_ENCODING, DEFAULT_REPAIR)
 
 
 def test_ttft_counts_and_times(finished: dict[str, Path]) -> None:
