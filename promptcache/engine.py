@@ -70,10 +70,10 @@ class PromptCache:
         """`model` and `tokenizer` are transformers objects. `attention` is `segments` (stored states are attended where
         they lie; the default where the model allows it) or `assembled` (they are copied together for each request).
         `repair` says which stored tokens a request computes again where neither the call nor the prompt says so:
-        `none`, `full`, `link:8` (the first tokens behind every seam), `within:1.5` (as many behind every seam as keep
-        the request within so many times what it costs anyway), `query:0.1` (the share that matters most to the new
-        text), `auto:0.3` (what a share of a full prefill's time allows), or several joined by `+`. Prompts that are
-        exact without it pay nothing for it.
+        `none`, `full`, `link:8` (the first tokens behind every seam), `link:8:3` (fewer where the request would take
+        more than so many times what it costs anyway), `within:1.5` (as many behind every seam as keep it within so many
+        times), `query:0.1` (the share that matters most to the new text), `auto:0.3` (what a share of a full prefill's
+        time allows), or several joined by `+`. Prompts that are exact without it pay nothing for it.
         `prepack` lays the linear layers' weights out once more for few rows: requests on a CPU are faster, for as much
         memory again. `chat_bytes` bounds what `chat` keeps.
         `store` says where states are kept: a folder, or a StoreConfig; by default also on disk, in the cache folder.

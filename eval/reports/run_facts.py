@@ -9,8 +9,8 @@ def run_facts(results: RunFolder, *, data: bool = True) -> str:
     """A Markdown list: settings, machine, versions, commit; one line a session where they differ. `data` says whether
     the suite reads LongBench."""
     config, sessions = results.config, results.sessions()
-    length = f"{config.max_length:,}" if config.max_length else "what the model allows"
-    source = f"data {config.data or 'LongBench from the Hub'}, at most {length} tokens, truncation: {config.truncate}"
+    length = f"at most {config.max_length:,} tokens" if config.max_length else "as long as the model allows"
+    source = f"data {config.data or 'LongBench from the Hub'}, {length}, truncation: {config.truncate}"
     settings = [
         f"model {config.model}, {config.dtype}, on {config.device}",
         *([source] if data else []),

@@ -25,8 +25,8 @@ from eval.reports.quality import write_report
 from eval.results import RunFolder
 from eval.rows import FULL, NO_CONTEXT, ROWS, SCORED, ReuseRow
 from eval.sides import Sides
-from eval.stock_model import FullPrefill
 from promptcache.errors import RequestError
+from promptcache.layout.plan import RequestPlan
 
 
 def run(config: EvalConfig, results: RunFolder) -> None:
@@ -78,47 +78,47 @@ class _Record:
         }
 
     def _split(self, split: Split) -> Tensor | None:
-        """The rows of one split, and for `whole` that of its full prefill, whose logits come back."""
-        sides, answer = self._sides, self._answer
+        """The rows of one split, and for `whole` that of its full prefill, whose logits come back. States are encoded
+        once for all rows that share them."""
         case = build_case(self._sample.task, self._parts, split, f"{self._sample.record.index}-{split}")
-        with loaded(sides.engine, case.schema):
-            plan = sides.engine.plan(case.prompt)
-        prefill = sides.full_prefill(plan)
-        full = sides.full_logits(prefill, answer) if answer else None
-        if split == "whole":
-            self._add(FULL, self._full_text(FULL, prefill), plan.num_tokens, full, full)
-        del prefill  # its states are as large as the schema's
-        for encoding, rows in groupby((row for row in ROWS if row.split == split), key=lambda row: row.encoding):
-            self._reuse(sides.with_encoding(encoding), case, list(rows), full)
+        full: Tensor | None = None
+        shared = groupby((row for row in ROWS if row.split == split), key=lambda row: row.encoding)
+        for number, (encoding, rows) in enumerate(shared):
+            sides = self._sides.with_encoding(encoding)
+            with loaded(sides.engine, case.schema):
+                plan = sides.engine.plan(case.prompt, repair="none")
+                if number == 0:  # ids and positions are the same whatever a module saw
+                    full = self._full_prefill(FULL if split == "whole" else None, plan)
+                for row in rows:
+                    self._reuse(sides, case, plan, row, full)
         return full
 
-    def _reuse(self, sides: Sides, case: Case, rows: Sequence[ReuseRow], full: Tensor | None) -> None:
-        """Rows that share stored states, held against a full prefill of the same ids at the same positions."""
+    def _full_prefill(self, name: str | None, plan: RequestPlan, beside: Tensor | None = None) -> Tensor | None:
+        """The stock model over a plan: its logits along the answer, and, named, a row of its own, held against
+        `beside` or itself."""
+        prefill = self._sides.full_prefill(plan)
+        logits = self._sides.full_logits(prefill, self._answer) if self._answer else None
+        if name is not None:
+            text = self._sides.full_text(prefill, self._sample.task) if name in self._scored else None
+            self._add(name, text, plan.num_tokens, logits if beside is None else beside, logits)
+        return logits
+
+    def _reuse(self, sides: Sides, case: Case, plan: RequestPlan, row: ReuseRow, full: Tensor | None) -> None:
+        """One way to answer, held against a full prefill of the same ids at the same positions."""
         task, answer = self._sample.task, self._answer
-        with loaded(sides.engine, case.schema):
-            plan = sides.engine.plan(case.prompt, repair="none")
-            for row in rows:
-                length = task.max_new_tokens if row.name in self._scored else 1
-                done = sides.reuse_reply(case.prompt, plan, length, task.stop, row.repair)
-                usage = done.usage
-                logits = sides.reuse_logits(case.prompt, usage.computed_tokens, answer, row.repair) if answer else None
-                more = {"exact": done.exact, "repaired": usage.repaired_tokens, "computed": usage.computed_tokens}
-                self._add(
-                    row.name, done.text if row.name in self._scored else None, usage.prompt_tokens, full, logits, **more
-                )
+        scored = row.name in self._scored
+        done = sides.reuse_reply(case.prompt, plan, task.max_new_tokens if scored else 1, task.stop, row.repair)
+        usage = done.usage
+        logits = sides.reuse_logits(case.prompt, usage.computed_tokens, answer, row.repair) if answer else None
+        more = {"exact": done.exact, "repaired": usage.repaired_tokens, "computed": usage.computed_tokens}
+        self._add(row.name, done.text if scored else None, usage.prompt_tokens, full, logits, **more)
 
     def _without_context(self, full: Tensor | None) -> None:
         parts = PromptParts(self._parts.before, "", self._parts.after)
         case = build_case(self._sample.task, parts, "whole", f"{self._sample.record.index}-empty")
         with loaded(self._sides.engine, case.schema):
             plan = self._sides.engine.plan(case.prompt)
-        prefill = self._sides.full_prefill(plan)
-        logits = self._sides.full_logits(prefill, self._answer) if self._answer else None
-        self._add(NO_CONTEXT, self._full_text(NO_CONTEXT, prefill), plan.num_tokens, full, logits)
-
-    def _full_text(self, name: str, prefill: FullPrefill) -> str | None:
-        """The stock model's answer, for a row that is scored."""
-        return self._sides.full_text(prefill, self._sample.task) if name in self._scored else None
+        self._full_prefill(NO_CONTEXT, plan, full)
 
     def _add(
         self, name: str, text: str | None, tokens: int, full: Tensor | None, logits: Tensor | None, **more: object

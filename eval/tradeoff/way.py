@@ -24,7 +24,7 @@ DEFAULT_WAYS = (
     "anchored none",
     "anchored link:1",
     "anchored link:4",
-    "anchored link:8",
+    "anchored link:8:3",
     "anchored within:1.5",
     "anchored query:0.05",
     "anchored query:0.1",

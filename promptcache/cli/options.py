@@ -18,7 +18,7 @@ Repair = Annotated[
     typer.Option(
         "--repair",
         metavar="POLICY",
-        help="What stored text is computed again: none, full, link:8, within:1.5, query:0.1, auto:0.3, or some with +.",
+        help="Stored text to compute again: none, full, link:8:3, within:1.5, query:0.1, auto:0.3, or some with +.",
         show_default=False,
     ),
 ]

@@ -223,7 +223,23 @@ def test_who_asks_for_repair(engine):
 
 @pytest.mark.parametrize(
     "name",
-    ["", "lnik:3", "link", "link:0", "link:x", "none:1", "query:0", "query:1.5", "query:nan", "link:8+", "full:2"],
+    [
+        "",
+        "lnik:3",
+        "link",
+        "link:0",
+        "link:x",
+        "link:8:",
+        "link:8:1",
+        "link:8:nan",
+        "link:8:3:3",
+        "none:1",
+        "query:0",
+        "query:1.5",
+        "query:nan",
+        "link:8+",
+        "full:2",
+    ],
 )
 def test_unknown_policies_are_told(engine, name):
     with pytest.raises(RequestError, match="repair"):

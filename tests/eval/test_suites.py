@@ -183,7 +183,7 @@ def test_any_row_can_be_scored_or_none(place, tmp_path, monkeypatch) -> None:
 def test_a_folder_from_before_a_row_was_added_is_refused(finished, place, monkeypatch, capsys) -> None:
     monkeypatch.setattr("eval.suites.quality.ROWS", (*ROWS, ReuseRow("another", "modular")))
     assert _run(place, "quality", finished["quality"]) == 1
-    assert "other rows than anchored, anchored link:8, anchored query:0.1, another, full" in capsys.readouterr().err
+    assert f"other rows than anchored, {DEFAULT}, anchored query:0.1, another, full" in capsys.readouterr().err
 
 
 def test_gaps_are_sorted_and_held_against_none(finished: dict[str, Path]) -> None:

@@ -1,11 +1,13 @@
-"""`auto:S` and `within:f` spend what they may, and no more."""
+"""`auto:S`, `within:f` and `link:k:f` spend what they may, and no more."""
 
 from __future__ import annotations
 
 import pytest
 
-from promptcache import PromptCache
+from promptcache import Prompt, PromptCache, Schema
+from promptcache.config import DEFAULT_REPAIR
 from promptcache.runtime.repair import cost
+from promptcache.runtime.repair.cost import pass_cost
 from tests.engine.comparison import byte_engine
 
 MODULES = ("the first module of the schema", "the second module, which is longer", "and the last one")
@@ -67,3 +69,21 @@ def test_within_spends_on_all_seams_alike(engine: PromptCache, times: float, eac
     done = engine.generate(PROMPT, max_new_tokens=1, repair=f"within:{times}")
     assert done.usage.repaired_tokens == sum(min(each, len(text)) for text in MODULES[1:])
     assert done.usage.computed_tokens == 4 + done.usage.repaired_tokens <= 4 * times
+
+
+@pytest.mark.parametrize(("times", "each"), [(1.4, 0), (1.5, 1), (3, 4), (4.9, 7), (5, 8), (50, 8)])
+def test_link_with_a_limit_is_link_up_to_it(engine: PromptCache, times: float, each: int, monkeypatch) -> None:
+    monkeypatch.setattr(cost, "PASS_TOKENS", 0)
+    name = f"link:8:{times:g}"
+    done = engine.generate(PROMPT, max_new_tokens=1, repair=name)
+    assert done.repair == name and done.usage.repaired_tokens == 2 * each <= 4 * (times - 1)
+    plain = engine.plan(PROMPT, repair=f"link:{each}" if each else "none")
+    assert [run.kind for run in engine.plan(PROMPT, repair=name).runs] == [run.kind for run in plain.runs]
+
+
+def test_many_short_modules_do_not_make_the_default_slow(engine: PromptCache) -> None:
+    lines = {f"line-{n}": f"The line {n:02}." for n in range(36)}
+    engine.load_schema(Schema.from_modules(lines, name="lines"))
+    prompt = Prompt(schema="lines", imports=list(lines), text="Why?")
+    assert engine.plan(prompt, repair="link:8").num_computed == 4 + 35 * 8
+    assert pass_cost(engine.plan(prompt, repair=DEFAULT_REPAIR).num_computed) <= 3 * pass_cost(4)

@@ -11,7 +11,7 @@ from promptcache.layout.repaired import inexact_runs
 from promptcache.runtime.repair.base import Probe
 from promptcache.runtime.repair.cost import pass_cost
 from promptcache.runtime.repair.query import Query
-from promptcache.runtime.repair.within import spread
+from promptcache.runtime.repair.seams import spread
 
 
 @dataclass(frozen=True)
