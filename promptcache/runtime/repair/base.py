@@ -63,7 +63,7 @@ def _one(whole: str, part: str) -> RepairPolicy:
     known: dict[str, tuple[str, Callable[[str], RepairPolicy]]] = {
         "none": ("none", lambda value: NoRepair()),
         "full": ("full", lambda value: Full()),
-        "link": ("link:8 or link:8:3 (a number of tokens, at most times what is computed anyway)", link),
+        "link": ("link:8 or link:8:3 (a number of tokens, within so many times what is computed anyway)", link),
         "query": ("query:0.1 (a share of the stored tokens)", lambda value: Query(_share(value))),
         "within": ("within:1.5 (times what is computed anyway)", lambda value: Within(_times(value))),
         "auto": ("auto:0.3 (a share of a full prefill's time)", lambda value: Auto(_share(value))),
