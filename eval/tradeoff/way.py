@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from eval.config import EvalConfig
+from eval.rows import DEFAULT
 from promptcache.errors import RequestError
 from promptcache.runtime.repair.base import repair_policy
 
@@ -24,7 +25,7 @@ DEFAULT_WAYS = (
     "anchored none",
     "anchored link:1",
     "anchored link:4",
-    "anchored link:8:3",
+    DEFAULT,
     "anchored within:1.5",
     "anchored query:0.05",
     "anchored query:0.1",
