@@ -7,12 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from eval.__main__ import main
 from eval.config import EvalConfig
 from eval.longbench.parts import PromptParts
 from eval.longbench.split import split_context
 from eval.longbench.tasks import find_task
+from eval.rows import DEFAULT
 from eval.tradeoff.cases import build
 from eval.tradeoff.choice import halves, share_again, share_repaired, ttft_ratio, within_share, within_time
 from eval.tradeoff.cut import cut, gold_piece
@@ -196,3 +198,8 @@ def test_choices() -> None:
     assert within_share(choosing, names, 0.15) == "a" and within_share(choosing, names, 0.3) == "b"
     assert within_share(reporting, names, 0.3) == "a"
     assert ttft_ratio(found, "b") == 3 and within_time(choosing, names, 1.5) == "a"
+
+
+def test_the_settings_for_two_cores_have_the_default_way() -> None:
+    settings = yaml.safe_load((Path(__file__).parents[2] / "eval" / "tradeoff.yaml").read_text())
+    assert DEFAULT in settings["options"]["ways"] and DEFAULT in DEFAULT_WAYS
