@@ -36,7 +36,7 @@ def layout(
         bytes_per_token = loaded.num_bytes // loaded.num_tokens if loaded.num_tokens else 0
         root = elements_of(loaded.layout, bytes_per_token)
         with spinner("timing the model"):
-            estimate = encoding_estimate_ms(engine, [len(each.ids) for each in loaded.layout.passes])
+            estimate = encoding_estimate_ms(engine, loaded.pass_lengths)
     if as_json:
         print_json(
             {

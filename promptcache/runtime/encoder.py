@@ -13,6 +13,7 @@ from promptcache.layout.encodings.key import KeyContext, SegmentKey
 from promptcache.layout.layout import SchemaLayout
 from promptcache.models.adapter import ModelAdapter
 from promptcache.runtime.claims import Claim, Claims, results
+from promptcache.runtime.packing import PACKED_TOKENS, Pack, packs
 from promptcache.store.base import Origin
 from promptcache.store.lease import Lease
 from promptcache.store.tiered import TieredStore
@@ -41,7 +42,7 @@ class ModuleEncoder:
         work = _Work(layout, progress)
         wanted = {segment.key for segment in layout.stored}
         missing = wanted - self.store.contains(wanted)
-        work.expect(work.passes(missing))
+        work.expect(sum(self._pass_lengths(work, missing)))
         while missing:
             arena = next(self._arenas(work, work.passes(missing)))
             with Lease() as lease:
@@ -50,6 +51,11 @@ class ModuleEncoder:
                 wanted -= lease.keys()
             missing = wanted - self.store.contains(wanted)
         return work.done
+
+    def pass_lengths(self, layout: SchemaLayout) -> tuple[int, ...]:
+        """The tokens of each pass through the model that `encode` makes where nothing is stored."""
+        work = _Work(layout, None)
+        return tuple(self._pass_lengths(work, {segment.key for segment in layout.stored}))
 
     def blocks(self, layout: SchemaLayout, segments: Iterable[Segment]) -> tuple[Lease, int]:
         """The blocks of these segments, held for a request, and the number of tokens that had to be run because the
@@ -102,16 +108,28 @@ class ModuleEncoder:
         slots = {segment.key: start for segment, start in zip(segments, starts, strict=False)}
         arena: Arena | None = None
         made: dict[SegmentKey, KVBlock] = {}
-        for number in passes:
-            encoding_pass = work.layout.passes[number]
-            cache = self.adapter.new_cache(len(encoding_pass.ids))
-            self.adapter.forward(encoding_pass.ids, encoding_pass.positions, cache, None)
-            for segment in work.segments(number):
-                block = cache.view(segment.offset, segment.offset + segment.length)
+        for pack in self._packs(work, passes):
+            cache = self.adapter.new_cache(len(pack.ids))
+            among = pack.visibility(self.adapter.dtype)
+            mask = None if among is None else self.adapter.position_mask(pack.positions, pack.positions, among)
+            self.adapter.forward(pack.ids, pack.positions, cache, mask)
+            for segment in work.segments(*pack.passes):
+                slot = pack.slot(segment.encoding_pass, segment.offset)
+                block = cache.view(slot, slot + segment.length)
                 arena = arena or Arena.like(block, sum(s.length for s in segments))
                 made[segment.key] = arena.put(block, slots[segment.key])
-            work.finished(len(encoding_pass.ids))
+            work.finished(len(pack.ids))
         return made
+
+    def _pass_lengths(self, work: _Work, missing: set[SegmentKey]) -> Iterator[int]:
+        for numbers in self._arenas(work, work.passes(missing)):
+            yield from (len(pack.ids) for pack in self._packs(work, numbers))
+
+    def _packs(self, work: _Work, passes: Iterable[int]) -> Iterator[Pack]:
+        """Passes as they run. A model that counts slots heeds no mask, and runs each by itself."""
+        most = 0 if self.adapter.counts_slots else PACKED_TOKENS
+        each = ((number, work.layout.passes[number], work.only_seen(number)) for number in passes)
+        return packs(each, most)
 
     def _origin(self, layout: SchemaLayout) -> Origin:
         return Origin(layout.name, self.adapter.label, layout.encoding, layout.policy, self.context)
@@ -128,6 +146,10 @@ class _Work:
         for segment in layout.stored:
             # Two modules with the same text may have the same states: the first one's are taken.
             self._segments.setdefault(segment.key, segment)
+        self._order = {key: place for place, key in enumerate(self._segments)}
+        self._of_pass: dict[int, list[Segment]] = {}
+        for segment in self._segments.values():
+            self._of_pass.setdefault(segment.encoding_pass, []).append(segment)
 
     def passes(self, keys: Iterable[SegmentKey]) -> list[int]:
         """The passes that make these segments."""
@@ -135,18 +157,23 @@ class _Work:
 
     def segments(self, *passes: int) -> list[Segment]:
         """The segments that are taken from these passes, in the schema's order."""
-        return [segment for segment in self._segments.values() if segment.encoding_pass in passes]
+        found = [segment for number in passes for segment in self._of_pass[number]]
+        return sorted(found, key=lambda segment: self._order[segment.key])
 
     def claim(self, number: int) -> Claim:
         """What running a pass makes."""
         return frozenset(segment.key for segment in self.segments(number))
 
-    def expect(self, passes: Iterable[int]) -> None:
-        """Says which passes there are to run, for the progress."""
-        self._total = sum(len(self.layout.passes[number].ids) for number in passes)
+    def only_seen(self, number: int) -> int:
+        """How many tokens at the front of a pass are not taken from it."""
+        return min(segment.offset for segment in self.segments(number))
+
+    def expect(self, tokens: int) -> None:
+        """Says how many tokens there are to run, for the progress."""
+        self._total = tokens
 
     def finished(self, tokens: int) -> None:
-        """A pass of so many tokens was run."""
+        """So many tokens were run."""
         self.done += tokens
         if self._progress is not None:
             self._progress(self.done, self._total)

@@ -17,13 +17,15 @@ from promptcache.source import Span
 @dataclass(frozen=True)
 class LoadedSchema:
     """`num_tokens` and `num_bytes` are those of its stored states; `layout` says where its tokens sit;
-    `encoded_tokens` were run through the model when it was loaded, in `encode_ms` (0 where all was stored). One that is
-    `pinned` is never evicted from memory."""
+    `encoded_tokens` were run through the model when it was loaded, in `encode_ms` (0 where all was stored);
+    `pass_lengths` are the tokens of each pass that encodes all of it. One that is `pinned` is never evicted from
+    memory."""
 
     layout: SchemaLayout
     num_bytes: int
     encoded_tokens: int
     encode_ms: float
+    pass_lengths: tuple[int, ...]
     pinned: bool = False
 
     @property
@@ -78,7 +80,8 @@ class LoadedSchemas:
         watch = Stopwatch(self._encoder.adapter.devices.wait)
         encoded = self._encoder.encode(layout, progress) if encode else 0
         num_bytes = layout.num_tokens * self._encoder.adapter.bytes_per_token
-        schema = LoadedSchema(layout, num_bytes, encoded, watch.lap() if encoded else 0.0, pin)
+        encode_ms = watch.lap() if encoded else 0.0
+        schema = LoadedSchema(layout, num_bytes, encoded, encode_ms, self._encoder.pass_lengths(layout), pin)
         with self._lock:
             # Another thread may have loaded one meanwhile.
             if (known := self._same(layout, replace, pin)) is not None:

@@ -45,7 +45,7 @@ def at_once(*calls: Callable[[], Any]) -> list[Any]:
 
 def test_two_requests_for_a_schema_that_is_not_encoded_encode_it_once():
     alone = engine()
-    alone.load_schema(SCHEMA)
+    alone.load_schema(SCHEMA, encode=False)
     expected = alone.logits(PROMPT)
     made = engine()
     made.load_schema(SCHEMA, encode=False)
