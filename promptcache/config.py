@@ -24,10 +24,10 @@ def cache_home() -> Path:
     return Path(named).expanduser().absolute() if named else platformdirs.user_cache_path("promptcache")
 
 
-def store_home() -> Path | None:
-    """The folder of stored states where none is named: `PROMPTCACHE_STORE`, else `store` in `cache_home()`. None for
-    `PROMPTCACHE_STORE=off`: nothing is kept on disk."""
-    named = os.environ.get("PROMPTCACHE_STORE", "").strip()
+def store_home(path: str | Path | None = None) -> Path | None:
+    """The folder of stored states: `path`, else `PROMPTCACHE_STORE`, else `store` in `cache_home()`. None where that is
+    `off`: nothing is kept on disk."""
+    named = str(path or os.environ.get("PROMPTCACHE_STORE", "")).strip()
     if named.lower() == "off":
         return None
     return Path(named).expanduser().absolute() if named else cache_home() / "store"
@@ -38,8 +38,8 @@ class StoreConfig:
     """Where stored states rest, and how many of them.
 
     Sizes are bytes, or texts such as "4GiB" and "500MB". `host_bytes` bounds what is held in main memory,
-    `device_bytes` what is held beside a model that is not on the CPU, `disk_bytes` the files in the folder `path` (not
-    given: `store_home()`). `device_bytes=0` leaves states in main memory, which is page-locked where the model is on
+    `device_bytes` what is held beside a model that is not on the CPU, `disk_bytes` the files in the folder `path` (see
+    `store_home`). `device_bytes=0` leaves states in main memory, which is page-locked where the model is on
     CUDA: each request then copies its own to the device, layer by layer ahead of computing. `disk_bytes=0` keeps
     nothing on disk. States that nobody used for `ttl` seconds are forgotten; None keeps them until room is needed.
     `codec` is the form on disk: none, bf16 or int8.

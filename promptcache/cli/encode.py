@@ -40,7 +40,9 @@ def encode(
     with reported():
         config = store_config(store, codec=codec)
         if config.path is None:
-            raise StoreError("no folder to store in", hint="name one with --store, or unset PROMPTCACHE_STORE=off")
+            raise StoreError(
+                "no folder to store in", hint="name a folder with --store; `off`, here or in PROMPTCACHE_STORE, is none"
+            )
         for path in files:
             read_schema(path)
         engine = open_engine(model, dtype=dtype, layout=layout, encoding=encoding, store=config)

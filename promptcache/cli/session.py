@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def store_config(folder: Path | None, *, codec: str = "none") -> StoreConfig:
     """The store in that folder, or in the default one; `path` is None where nothing is kept on disk."""
-    return StoreConfig(path=folder or store_home(), codec=codec)
+    return StoreConfig(path=store_home(folder), codec=codec)
 
 
 def open_engine(

@@ -143,7 +143,9 @@ def _opened(named: Path | None, as_json: bool = False) -> Iterator[Folder]:
     with reported(as_json=as_json):
         path = store_config(named).path
         if path is None:
-            raise StoreError("there is no store", hint="name its folder with --store, or unset PROMPTCACHE_STORE=off")
+            raise StoreError(
+                "there is no store", hint="name a folder with --store; `off`, here or in PROMPTCACHE_STORE, is none"
+            )
         from promptcache.store.folder import Folder
 
         try:

@@ -29,7 +29,7 @@ def folder_of(config: StoreConfig) -> Path | None:
         return None
     if config.path == "":
         raise RequestError("the store's path is empty", hint="name a folder, or leave it out")
-    return Path(config.path).expanduser().absolute() if config.path is not None else store_home()
+    return store_home(config.path)
 
 
 def open_store(config: StoreConfig, devices: Sequence[torch.device]) -> TieredStore:

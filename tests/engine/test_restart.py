@@ -155,6 +155,8 @@ def test_where_nothing_is_kept_on_disk(tmp_path, monkeypatch):
     monkeypatch.setenv("PROMPTCACHE_STORE", str(tmp_path / "store"))
     engine(StoreConfig(disk_bytes=0)).load_schema(SCHEMA)
     assert list(tmp_path.iterdir()) == []
+    for named in ("off", "OFF", StoreConfig(path="off")):
+        assert list(engine(named).store.stats().tiers) == ["host"]
     monkeypatch.setenv("PROMPTCACHE_STORE", "off")
     made = engine(StoreConfig())
     made.load_schema(SCHEMA)
