@@ -27,7 +27,7 @@ def cache_home() -> Path:
 def store_home(path: str | Path | None = None) -> Path | None:
     """The folder of stored states: `path`, else `PROMPTCACHE_STORE`, else `store` in `cache_home()`. None where that is
     `off`: nothing is kept on disk."""
-    named = str(path or os.environ.get("PROMPTCACHE_STORE", "")).strip()
+    named = str(path) if path else os.environ.get("PROMPTCACHE_STORE", "").strip()
     if named.lower() == "off":
         return None
     return Path(named).expanduser().absolute() if named else cache_home() / "store"

@@ -76,8 +76,7 @@ class PromptCache:
         time allows), or several joined by `+`. Prompts that are exact without it pay nothing for it.
         `prepack` lays the linear layers' weights out once more for few rows: requests on a CPU are faster, for as much
         memory again. `chat_bytes` bounds what `chat` keeps.
-        `store` says where states are kept: a folder, `off` (not on disk), or a StoreConfig; by default also on disk, in
-        the cache folder.
+        `store` says where states are kept: a folder, `off` (no disk), or a StoreConfig; by default in the cache folder.
         `model_files` is the folder that the model was loaded from, if it was: states are then bound to its files, too,
         so that a rewrite of any of them is noticed.
         `self_check`: before a layout is first used, a small prompt is run with reuse and in one pass, and a model that

@@ -19,7 +19,7 @@ from promptcache.cli.options import (
     Model,
     StoreFolder,
 )
-from promptcache.cli.session import encode_schema, open_engine, store_config
+from promptcache.cli.session import disk_config, encode_schema, open_engine
 from promptcache.errors import ModelError, PromptCacheError, StoreError
 from promptcache.pml import read_schema
 
@@ -38,11 +38,7 @@ def encode(
 ) -> None:
     """Encode schemas into a store. What is stored already is skipped, so a run that was stopped goes on."""
     with reported():
-        config = store_config(store, codec=codec)
-        if config.path is None:
-            raise StoreError(
-                "no folder to store in", hint="name a folder with --store; `off`, here or in PROMPTCACHE_STORE, is none"
-            )
+        config = disk_config(store, codec=codec)
         for path in files:
             read_schema(path)
         engine = open_engine(model, dtype=dtype, layout=layout, encoding=encoding, store=config)

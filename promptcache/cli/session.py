@@ -11,7 +11,7 @@ import typer
 from promptcache.cli.console import spinner, token_bar
 from promptcache.cli.schema_files import find_schema
 from promptcache.config import DEFAULT_REPAIR, StoreConfig, store_home
-from promptcache.errors import RequestError
+from promptcache.errors import RequestError, StoreError
 from promptcache.pml import read_prompt
 
 if TYPE_CHECKING:
@@ -22,6 +22,16 @@ if TYPE_CHECKING:
 def store_config(folder: Path | None, *, codec: str = "none") -> StoreConfig:
     """The store in that folder, or in the default one; `path` is None where nothing is kept on disk."""
     return StoreConfig(path=store_home(folder), codec=codec)
+
+
+def disk_config(folder: Path | None, *, codec: str = "none") -> StoreConfig:
+    """As `store_config`. Raises StoreError where nothing is kept on disk."""
+    config = store_config(folder, codec=codec)
+    if config.path is None:
+        raise StoreError(
+            "there is no store", hint="name a folder with --store; `off`, here or in PROMPTCACHE_STORE, is none"
+        )
+    return config
 
 
 def open_engine(

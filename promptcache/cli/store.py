@@ -15,7 +15,7 @@ from rich.text import Text
 
 from promptcache.cli.console import print_json, reported
 from promptcache.cli.options import Json, StoreFolder
-from promptcache.cli.session import store_config
+from promptcache.cli.session import disk_config
 from promptcache.errors import StoreError
 
 if TYPE_CHECKING:
@@ -141,11 +141,8 @@ def rm(
 def _opened(named: Path | None, as_json: bool = False) -> Iterator[Folder]:
     """The folder, for the length of the block, whose faults are told to the user."""
     with reported(as_json=as_json):
-        path = store_config(named).path
-        if path is None:
-            raise StoreError(
-                "there is no store", hint="name a folder with --store; `off`, here or in PROMPTCACHE_STORE, is none"
-            )
+        path = disk_config(named).path
+        assert path is not None
         from promptcache.store.folder import Folder
 
         try:

@@ -25,12 +25,12 @@ class Pack:
         self._blocks: list[int] = []  # for each token; a block is what one pass adds, or what several begin with
         self._before: list[int] = []  # for each block: the one that its tokens see as well, or itself
         self._fronts: dict[EncodingPass, int] = {}  # the blocks that passes begin with
-        self._shifts: dict[int, int] = {}
+        self._starts: dict[int, int] = {}  # for each pass: the slot of its first token, had it its front to itself
 
     @property
     def passes(self) -> tuple[int, ...]:
         """Their numbers."""
-        return tuple(self._shifts)
+        return tuple(self._starts)
 
     def length_with(self, encoding_pass: EncodingPass, seen: int) -> int:
         """Tokens, had it this pass as well."""
@@ -41,16 +41,16 @@ class Pack:
         front, rest = _part(encoding_pass, 0, seen), _part(encoding_pass, seen, len(encoding_pass.ids))
         if seen and front not in self._fronts:
             self._fronts[front] = self._append(front)
-        self._shifts[number] = len(self.ids) - seen
+        self._starts[number] = len(self.ids) - seen
         self._append(rest, self._fronts.get(front))
 
     def slot(self, number: int, offset: int) -> int:
         """Where a token of a pass is, of those behind what it only sees."""
-        return self._shifts[number] + offset
+        return self._starts[number] + offset
 
     def visibility(self, dtype: torch.dtype) -> torch.Tensor | None:
         """Additive [tokens, tokens]; None for one pass, where order says it all."""
-        if len(self._shifts) == 1:
+        if len(self._starts) == 1:
             return None
         blocks = torch.tensor(self._blocks)
         before = torch.tensor(self._before)[blocks]
@@ -66,7 +66,7 @@ class Pack:
         return block
 
 
-def packs(passes: Iterable[tuple[int, EncodingPass, int]], most: int = PACKED_TOKENS) -> Iterator[Pack]:
+def packs(passes: Iterable[tuple[int, EncodingPass, int]], most: int) -> Iterator[Pack]:
     """(number, pass, the tokens at its front that are only seen), in packs of at most `most` tokens; longer passes run
     alone."""
     pack = Pack()

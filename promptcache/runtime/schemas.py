@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from promptcache.errors import PromptError, RequestError
 from promptcache.layout.encodings.key import SegmentKey
@@ -17,15 +18,14 @@ from promptcache.source import Span
 @dataclass(frozen=True)
 class LoadedSchema:
     """`num_tokens` and `num_bytes` are those of its stored states; `layout` says where its tokens sit;
-    `encoded_tokens` were run through the model when it was loaded, in `encode_ms` (0 where all was stored);
-    `pass_lengths` are the tokens of each pass that encodes all of it. One that is `pinned` is never evicted from
-    memory."""
+    `encoded_tokens` were run through the model when it was loaded, in `encode_ms` (0 where all was stored). One that is
+    `pinned` is never evicted from memory."""
 
     layout: SchemaLayout
     num_bytes: int
     encoded_tokens: int
     encode_ms: float
-    pass_lengths: tuple[int, ...]
+    _find_pass_lengths: Callable[[], tuple[int, ...]] = field(repr=False, compare=False)
     pinned: bool = False
 
     @property
@@ -37,6 +37,11 @@ class LoadedSchema:
     def num_tokens(self) -> int:
         """Tokens whose states are stored."""
         return self.layout.num_tokens
+
+    @property
+    def pass_lengths(self) -> tuple[int, ...]:
+        """The tokens of each pass through the model that encodes it where nothing of it is stored."""
+        return self._find_pass_lengths()
 
     @property
     def keys(self) -> frozenset[SegmentKey]:
@@ -81,7 +86,8 @@ class LoadedSchemas:
         encoded = self._encoder.encode(layout, progress) if encode else 0
         num_bytes = layout.num_tokens * self._encoder.adapter.bytes_per_token
         encode_ms = watch.lap() if encoded else 0.0
-        schema = LoadedSchema(layout, num_bytes, encoded, encode_ms, self._encoder.pass_lengths(layout), pin)
+        pass_lengths = partial(self._encoder.pass_lengths, layout)
+        schema = LoadedSchema(layout, num_bytes, encoded, encode_ms, pass_lengths, pin)
         with self._lock:
             # Another thread may have loaded one meanwhile.
             if (known := self._same(layout, replace, pin)) is not None:

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from promptcache import PromptCache, StoreConfig
+from promptcache.config import store_home
 from promptcache.store.mapped import MappedArena
 from tests.engine.test_counts import PROMPTS, SCHEMA, HookCount
 from tests.paper import paper_engine
@@ -157,6 +158,7 @@ def test_where_nothing_is_kept_on_disk(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
     for named in ("off", "OFF", StoreConfig(path="off")):
         assert list(engine(named).store.stats().tiers) == ["host"]
+    assert store_home(" a") == Path(" a").absolute()  # a folder's name is taken as it is
     monkeypatch.setenv("PROMPTCACHE_STORE", "off")
     made = engine(StoreConfig())
     made.load_schema(SCHEMA)
