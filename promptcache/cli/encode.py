@@ -38,7 +38,7 @@ def encode(
 ) -> None:
     """Encode schemas into a store. What is stored already is skipped, so a run that was stopped goes on."""
     with reported():
-        config = disk_config(store, codec=codec)
+        config = disk_config(store, codec)
         for path in files:
             read_schema(path)
         engine = open_engine(model, dtype=dtype, layout=layout, encoding=encoding, store=config)

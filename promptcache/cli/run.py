@@ -28,7 +28,8 @@ from promptcache.cli.options import (
     StoreFolder,
 )
 from promptcache.cli.reply import comparison, facts, speedup, statistics
-from promptcache.cli.session import open_engine, ready_for, store_config
+from promptcache.cli.session import open_engine, ready_for
+from promptcache.config import StoreConfig
 from promptcache.pml import Prompt
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def run(
         raise typer.BadParameter("--compare and --no-reuse exclude each other")
     with reported(as_json=as_json):
         with stdout_kept_clean():
-            config = store_config(store)
+            config = StoreConfig(path=store)
             engine = ready_for(
                 prompt,
                 schema or [],

@@ -19,19 +19,14 @@ if TYPE_CHECKING:
     from promptcache.runtime.schemas import LoadedSchema
 
 
-def store_config(folder: Path | None, *, codec: str = "none") -> StoreConfig:
-    """The store in that folder, or in the default one; `path` is None where nothing is kept on disk."""
-    return StoreConfig(path=store_home(folder), codec=codec)
-
-
-def disk_config(folder: Path | None, *, codec: str = "none") -> StoreConfig:
-    """As `store_config`. Raises StoreError where nothing is kept on disk."""
-    config = store_config(folder, codec=codec)
-    if config.path is None:
+def disk_config(folder: Path | None, codec: str = "none") -> StoreConfig:
+    """The store in that folder, or in the default one. Raises StoreError where nothing is kept on disk."""
+    home = store_home(folder)
+    if home is None:
         raise StoreError(
             "there is no store", hint="name a folder with --store; `off`, here or in PROMPTCACHE_STORE, is none"
         )
-    return config
+    return StoreConfig(path=home, codec=codec)
 
 
 def open_engine(

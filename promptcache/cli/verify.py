@@ -26,7 +26,8 @@ from promptcache.cli.options import (
     SchemaFolders,
     StoreFolder,
 )
-from promptcache.cli.session import open_engine, ready_for, store_config
+from promptcache.cli.session import open_engine, ready_for
+from promptcache.config import StoreConfig
 
 if TYPE_CHECKING:
     from promptcache.runtime.verify.verification import Verification
@@ -51,7 +52,7 @@ def verify(
     """Hold a prompt with reuse against its full prefill: module by module, and what would mend it."""
     with reported(as_json=as_json):
         with stdout_kept_clean():
-            config = store_config(store)
+            config = StoreConfig(path=store)
             engine = ready_for(
                 prompt,
                 schema or [],

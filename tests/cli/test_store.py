@@ -46,6 +46,17 @@ def test_run_uses_what_encode_stored(stored, model_folder):
     assert zoo["num_bytes"] == files(stored)[0].stat().st_size
 
 
+@pytest.mark.parametrize("command", ["run", "verify", "encode"])
+def test_off_is_no_store_and_no_folder(command, here, model_folder, monkeypatch):
+    monkeypatch.setenv("PROMPTCACHE_STORE", str(here / "default"))
+    before = sorted(here.iterdir())
+    file = "zoo.xml" if command == "encode" else "why.xml"
+    done = call(command, file, "--store", "off", "--model", model_folder)
+    assert sorted(here.iterdir()) == before
+    assert (done.exit_code == 0) == (command != "encode")
+    assert command != "encode" or "there is no store" in done.output
+
+
 def test_encode_tells_a_fault_before_the_model_is_loaded(here):
     (here / "bad.xml").write_text("<schema>")
     done = call("encode", "zoo.xml", "bad.xml", "--store", "states", "--model", "./nothing")
